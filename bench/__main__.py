@@ -18,12 +18,14 @@ from bench import (
     corpus,
     decode,
     edit,
+    export,
     graph,
     lake,
     live,
     memory,
     mix,
     redact,
+    sandbox,
     search,
     startup,
     store,
@@ -45,10 +47,12 @@ def main() -> None:
         "columns": lambda: columns.rows(parameters),
         "decode": lambda: decode.rows(parameters),
         "edit": edit.rows,
+        "export": export.rows,
         "graph": lambda: graph.rows(parameters),
         "lake": lambda: lake.rows(parameters),
         "memory": memory.rows,
         "redact": lambda: redact.rows(parameters),
+        "sandbox": sandbox.rows,
         "startup": startup.rows,
         "store": lambda: store.rows(parameters),
         "usage": lambda: usage.rows(parameters),
@@ -75,8 +79,8 @@ def _arguments() -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help="chat, collect, columns, corpus, decode, edit, graph, memory, redact, startup, store, usage, search, web, "
-        "live, large; "
+        help="chat, collect, columns, corpus, decode, edit, export, graph, memory, redact, sandbox, startup, store, "
+        "usage, search, web, live, large; "
         "default: all but corpus and large",
     )
     parser.add_argument("--size", type=float, default=300, metavar="MB", help="of the tree (default: 300)")

@@ -19,6 +19,8 @@ import msgspec
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser import chromium
+from tests.browser.visiting import let_in
+from tests.serving import Served
 
 DEADLINE = 120_000
 """Milliseconds after which a page is given up."""
@@ -75,23 +77,17 @@ def window(started: Browser) -> Iterator[Page]:
         context.close()
 
 
-def opened(address: str, selector: str, cookie: str = "") -> Opened:
-    """Open a page in a browser of its own, which has a cookie already if it needs one."""
+def opened(address: str, selector: str, served: Served | None = None) -> Opened:
+    """Open a page in a browser of its own, which a server has let in already if it is one of a server."""
     with browser() as started, window(started) as page:
-        let_in(page, address, cookie)
+        if served is not None:
+            let_in(page.context, served)
         page.add_init_script(f"({_FIRST})({msgspec.json.encode(selector).decode()})")
         page.goto(address, wait_until="load")
         page.wait_for_function(
             "() => window.firstSeen !== undefined && performance.getEntriesByType('paint').length > 1"
         )
         return measured(started, page)
-
-
-def let_in(page: Page, address: str, cookie: str) -> None:
-    """Give a window a cookie, `name=value`."""
-    name, _, value = cookie.partition("=")
-    if name:
-        page.context.add_cookies([{"name": name, "value": value, "url": address}])
 
 
 def measured(started: Browser, page: Page) -> Opened:

@@ -25,10 +25,11 @@ from pathlib import Path
 from playwright.sync_api import Page
 
 from bench import corpus, long
-from bench.browser import browser, cpu_seconds, let_in, resident, settle, window
+from bench.browser import browser, cpu_seconds, resident, settle, window
 from bench.table import Row
 from bench.usage import around, empty_folder, spent, unchanged, unspool
 from bench.web import SESSIONS, STEP, aged, served
+from tests.browser.visiting import let_in
 
 LINES = 60
 BETWEEN = 0.25
@@ -72,7 +73,7 @@ def rows() -> list[Row]:
         spent(unspool("sync"), around(tree, data))
         with unchanged(session), served(tree, data) as running, browser() as started, window(started) as page:
             page.add_init_script(_SEEN)
-            let_in(page, running.address, running.cookie)
+            let_in(page.context, running)
             page.goto(f"{running.address}/session/{session.stem}?follow=1")
             page.wait_for_selector(STEP)
             settle(running.pid)

@@ -14,10 +14,12 @@ from pathlib import Path
 from bench import child, corpus
 from bench.families import FAMILIES
 from bench.table import Row
+from bench.usage import around, empty_folder, spent, unspool
 
 GIGABYTE = 1_000_000_000
 HELD = 64 * 1024 * 1024 - 4096
 """A line of just under 64 MiB: the longest that is held in memory."""
+INDEXED = 63_000_000
 _BLOCK = 8_000_000
 
 
@@ -28,7 +30,27 @@ def rows() -> list[Row]:
         _row("read 1 GB of lines", cache / "lines.jsonl", ordinary(GIGABYTE), one_by_one, 150),
         _row("read one line of 1 GB", cache / "long.jsonl", long_line(GIGABYTE), nothing, 300),
         _row("read one line of 64 MiB", cache / "held.jsonl", long_line(HELD), one_by_one, None),
+        _indexed(),
     ]
+
+
+def _indexed() -> Row:
+    """Measure the memory of indexing two long lines, which were synced before."""
+    with empty_folder() as data:
+        tree = data / "tree"
+        session = tree / "projects" / "-home-me" / "11111111-1111-4111-8111-111111111111.jsonl"
+        session.parent.mkdir(parents=True)
+        session.write_bytes(b"".join(long_line(INDEXED)) * 2)
+        environment = around(tree, data / "own")
+        for setting in ("archive", "indexing"):
+            spent(unspool("config", setting, "off"), environment)
+        spent(unspool("sync"), environment)
+        spent(unspool("config", "indexing", "on"), environment)
+        ours = spent(unspool("sync"), environment)
+    return Row(
+        name="index two lines of 63 MB", unit="MB", ours=ours.memory / 1e6, reference=2 * INDEXED / 1e6,
+        against="the file", target=150, of_ratio=False,
+    )  # fmt: skip
 
 
 def _row(name: str, path: Path, pieces: Iterator[bytes], reference: child.Task, target: float | None) -> Row:

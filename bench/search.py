@@ -28,6 +28,7 @@ from bench.store import Synced
 from bench.table import Row
 from bench.usage import BARE, around, best, empty_folder, many, one_more, spent, unchanged, unspool
 from unspool.read.source_tree import Kind, scan
+from unspool.store import list_roots
 from unspool.store.archive.archive import Archive
 from unspool.store.database import locked, open_archive, open_store
 from unspool.store.search.corpus import Corpus
@@ -160,15 +161,16 @@ def _by_index(where: Corpus, database: sqlite3.Connection) -> list[Row]:
 
 def _appended(where: Corpus, archive: Archive) -> Row:
     """Measure how long it takes until a line that was synced can be found."""
-    session = max(where.root.glob("projects/*/*.jsonl"), key=lambda path: path.stat().st_size)
+    (root,) = list_roots(where.roots)
+    session = max(root.glob("projects/*/*.jsonl"), key=lambda path: path.stat().st_size)
     assert where.database is not None
     times, syncs = [], []
     with unchanged(session):
         for number in range(20):
             with session.open("ab") as file:
                 file.write(one_more(session.read_bytes(), number))
-            syncs.append(_milliseconds(partial(sync_folder, where.database, archive, where.root, SyncOptions())))
-            files = find_unindexed(where.database, where.root)
+            syncs.append(_milliseconds(partial(sync_folder, where.database, archive, root, SyncOptions())))
+            files = find_unindexed(where.database, where.roots)
             times.append(_milliseconds(partial(update_index, where.database, lambda: archive, files)))
     return Row(
         name="one more line is searchable after its sync in", unit="ms", ours=statistics.median(times),

@@ -16,11 +16,12 @@ import msgspec
 from bench import child, corpus, decode
 from bench.child import Measured
 from bench.table import Row
-from bench.usage import Spent, around, best, empty_folder, many, peak, spent, unspool
+from bench.usage import BARE, Spent, around, best, empty_folder, many, peak, spent, unspool
 
 ROUNDS = 5
 LISTING_ROUNDS = 7
 LISTED = 1_000
+LISTED_MANY = 8_000
 LARGE_ROUNDS = 2
 TIMES = 10
 ROOM = 6_000_000_000
@@ -52,7 +53,7 @@ class Synced:
 
 def rows(parameters: corpus.Parameters) -> list[Row]:
     """Measure."""
-    return [*_syncing(corpus.tree(parameters)), *_listing(many(LISTED))]
+    return [*_syncing(corpus.tree(parameters)), *_listing(many(LISTED)), _listing_many(many(LISTED_MANY))]
 
 
 def _syncing(tree: Path) -> list[Row]:
@@ -112,6 +113,24 @@ def _listing(tree: Path) -> list[Row]:
         )
         for name, side in sides.items()
     ]  # fmt: skip
+
+
+def _listing_many(tree: Path) -> Row:
+    ours: list[Spent] = []
+    bare: list[Spent] = []
+    with empty_folder() as data:
+        environment = around(tree, data)
+        spent(unspool("sync"), environment)
+        for number in range(LISTING_ROUNDS):
+            corpus.say(f"ls of {LISTED_MANY:,} sessions: round {number + 1} of {LISTING_ROUNDS}")
+            ours.append(spent(unspool("ls", "--limit", "20"), environment))
+            bare.append(spent(BARE, environment))
+    corpus.say("")
+    return Row(
+        name=f"ls --limit 20 of {LISTED_MANY:,} sessions, wall time", unit="s", ours=min(one.wall for one in ours),
+        reference=min(one.wall for one in bare), against="python -c pass", target=0.2, of_ratio=False,
+        details={"cpu_s": round(best(ours), 4)},
+    )  # fmt: skip
 
 
 def large_rows(parameters: corpus.Parameters) -> list[Row]:

@@ -28,7 +28,6 @@ from bench.browser import Opened, opened, resident, settle
 from bench.long import Length
 from bench.table import Row
 from bench.usage import around, empty_folder, many, spent, unspool
-from tests.browser.visiting import TOKEN
 from tests.serving import Served, serving
 
 ROUNDS = 3
@@ -130,7 +129,7 @@ def _page(tree: Path, data: Path, path: str, selector: str, *, synced: bool, see
                 settle(running.pid)
             if seen:
                 running.get(path)
-            rounds.append(opened(running.address + path, selector, running.cookie))
+            rounds.append(opened(running.address + path, selector, running))
             server = max(server, resident(running.pid))
     corpus.say("")
     return Page(
@@ -144,8 +143,8 @@ def _page(tree: Path, data: Path, path: str, selector: str, *, synced: bool, see
 @contextmanager
 def served(tree: Path, data: Path) -> Iterator[Served]:
     """Serve a folder, with what is kept of it in another."""
-    with serving(tree, "--token", TOKEN, environment=around(tree, data)) as running:
-        running.cookie = f"unspool_{running.port}={TOKEN}"
+    with serving(tree, environment=around(tree, data)) as running:
+        running.enter()
         yield running
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
+import inspect
+import itertools
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -140,6 +144,86 @@ def rulings() -> str:
     return "\n".join([f"| | {' | '.join(f'`{mode}`' for mode in MODES)} |", "|---" * (len(MODES) + 1) + "|", *rows])
 
 
+def library() -> str:
+    """Return every public name of the package with its signature and what it does."""
+    import unspool
+
+    objects = {name: getattr(unspool, name) for name in unspool.__all__}
+    functions = {name: value for name, value in objects.items() if inspect.isfunction(value)}
+    classes = {name: value for name, value in objects.items() if isinstance(value, type)}
+    sections = ["## Functions", ""]
+    for name, function in functions.items():
+        sections += [f"### unspool.{name}{_signature(function)}", "", _paragraphs(function), ""]
+    sections += ["## Classes", ""]
+    for name, struct in classes.items():
+        sections += [f"### unspool.{name}", "", _paragraphs(struct), "", *_members(struct), ""]
+    return "\n".join(sections).rstrip()
+
+
+def _members(struct: type[Any]) -> list[str]:
+    """Return a list of what an object of a class has."""
+    comments = _attribute_comments(struct)
+    fields = [field.name for field in msgspec.structs.fields(struct)] if issubclass(struct, msgspec.Struct) else []
+    fields = fields or list(getattr(struct, "_fields", ()))
+    lines = [f"- `{name}`" + (f": {comments[name]}" if name in comments else "") for name in fields]
+    lines += [f"- `{name}`: {text}" for name, text in comments.items() if name not in fields]
+    for owner in reversed([base for base in struct.__mro__ if base.__module__.startswith("unspool.")]):
+        for name, member in vars(owner).items():
+            if name.startswith("_") or not _is_newest(struct, owner, name):
+                continue
+            if inspect.isfunction(member):
+                lines.append(f"- `{name}{_signature(member)}`: {_sentence(member)}")
+            elif isinstance(member, property | functools.cached_property):
+                lines.append(f"- `{name}`: {_sentence(member)}")
+    return lines
+
+
+def _is_newest(struct: type[Any], owner: type[Any], name: str) -> bool:
+    return next(base for base in struct.__mro__ if name in vars(base)) is owner
+
+
+def _attribute_comments(struct: type[Any]) -> dict[str, str]:
+    """Return the sentences that stand below the attributes of a class, and below those set in `__init__`."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(struct))).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    bodies = [tree.body, *(part.body for part in tree.body if isinstance(part, ast.FunctionDef))]
+    comments = {}
+    for body in bodies:
+        for target, comment in itertools.pairwise(body):
+            if not (isinstance(comment, ast.Expr) and isinstance(comment.value, ast.Constant)):
+                continue
+            targets = target.targets if isinstance(target, ast.Assign) else [getattr(target, "target", None)]
+            for one in targets:
+                name = one.attr if isinstance(one, ast.Attribute) else one.id if isinstance(one, ast.Name) else "_"
+                if not name.startswith("_"):
+                    comments[name] = " ".join(str(comment.value.value).split())
+    return comments
+
+
+def _signature(function: Any) -> str:
+    """Return the parameters of a function, without their types."""
+    names = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == "self":
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in names and not any(n.startswith("*") for n in names):
+            names.append("*")
+        star = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+        # A default that is not a plain value would print an address in memory, a new one in each run.
+        is_plain = isinstance(parameter.default, str | int | float | None)
+        default = "" if parameter.default is parameter.empty else f"={parameter.default!r}" if is_plain else "=…"
+        names.append(f"{star}{parameter.name}{default}")
+    return f"({', '.join(names)})"
+
+
+def _paragraphs(thing: Any) -> str:
+    return inspect.cleandoc(thing.__doc__ or "")
+
+
+def _sentence(thing: Any) -> str:
+    return " ".join(_paragraphs(thing).split("\n\n")[0].split())
+
+
 def _type(part: dict[str, Any]) -> str:
     if "enum" in part:
         return ", ".join(f"`{value}`" for value in part["enum"])
@@ -188,3 +272,56 @@ def _seen(struct: type[Any], name: str) -> str:
 
 def _order(version: str) -> list[int]:
     return [int(part) for part in version.split(".")]
+
+
+def json_documents() -> str:
+    """Return the fields of every JSON document, and those of the objects inside."""
+    from unspool.cli.documents.registry import DOCUMENTS, make_schema
+
+    sections, known = [], set[str]()
+    for name, document in DOCUMENTS.items():
+        schema = make_schema(name)
+        sections += [f"## {name}", "", (document.__doc__ or "").splitlines()[0], "", *_json_fields(schema), ""]
+        for part, inner in schema.get("$defs", {}).items():
+            if part not in known:
+                known.add(part)
+                sections += [f"### {part}", "", inner["description"], "", *_json_fields(inner), ""]
+    return "\n".join(sections).rstrip()
+
+
+def _json_fields(schema: dict[str, Any]) -> list[str]:
+    optional = set(schema["properties"]) - set(schema.get("required", ()))
+    rows = ["| field | type | meaning |", "|---|---|---|"]
+    for name, field in schema["properties"].items():
+        kind = _json_type(field) + (", optional" if name in optional else "")
+        meaning = f"`{field['const']}`." if "const" in field else field["description"]
+        rows.append(f"| `{name}` | {kind} | {meaning} |")
+    return rows
+
+
+def _json_type(field: dict[str, Any]) -> str:
+    if "$ref" in field:
+        part = field["$ref"].rpartition("/")[2]
+        return f"[{part}](#{part.lower()})"
+    if "anyOf" in field:
+        return " or ".join(_json_type(one) for one in field["anyOf"])
+    match field.get("type"):
+        case "array":
+            return f"list of {_json_type(field.get('items', {}))}"
+        case "object":
+            values = field.get("additionalProperties")
+            return f"object of {_json_type(values)}" if isinstance(values, dict) else "object"
+        case None:
+            return "any"
+        case str() as kind:
+            return kind
+        case kinds:
+            return " or ".join(kinds)
+
+
+def exit_codes() -> str:
+    """Return the table of exit codes."""
+    from unspool.cli.main import EXIT_CODES
+
+    rows = [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()]
+    return "\n".join(["| code | meaning |", "|---|---|", *rows])

@@ -1,6 +1,11 @@
 """Make a release: set the version, close the changelog section, build and try the wheel, commit and tag.
 
     make release VERSION=0.2.0
+    make release VERSION=0.2.0 URL=https://example.org/unspool/blob/v0.2.0
+
+The README becomes the long description of the package. An index cannot follow its relative links: with URL they lead
+there, without it they become plain text. Pictures are left out without a URL. The wheel is tried with pip on every
+Python that is found, and with pipx and uvx where they are installed.
 
 Nothing is published: push the commit and the tag, then upload `dist/`. A step that fails leaves the files changed and
 nothing committed; `git checkout .` takes them back.
@@ -8,14 +13,16 @@ nothing committed; `git checkout .` takes them back.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import venv
 from datetime import UTC, datetime
 from pathlib import Path
+
+from scripts import man_page
 
 ROOT = Path(__file__).parents[1]
 VERSIONS = {
@@ -23,9 +30,11 @@ VERSIONS = {
     ROOT / "src" / "unspool" / "__init__.py": r'^__version__ = "(.+)"$',
 }
 CHANGELOG = ROOT / "CHANGELOG.md"
+README = ROOT / "README.md"
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 
-def main(version: str) -> None:
+def main(version: str, url: str = "") -> None:
     """Make the release of a version."""
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         sys.exit(f"release: `{version}` is not a version like 0.2.0")
@@ -36,7 +45,11 @@ def main(version: str) -> None:
     for path, pattern in VERSIONS.items():
         set_version(path, pattern, version)
     close_changelog(version)
-    try_wheel(build(), version)
+    man_page.main()
+    wheel = build(url)
+    for python in find_interpreters():
+        try_with_pip(wheel, version, python)
+    try_with_runners(wheel, version)
     run("git", "commit", "--quiet", "--all", "--message", f"Release {version}")
     run("git", "tag", "--annotate", f"v{version}", "--message", f"unspool {version}")
     print(f"v{version} is committed and tagged; dist/ has the wheel and the source distribution")
@@ -61,35 +74,83 @@ def close_changelog(version: str) -> None:
     CHANGELOG.write_text(text.replace("## Unreleased\n", heading, 1), "utf-8")
 
 
-def build() -> Path:
+def build(url: str) -> Path:
     """Build wheel and source distribution into an empty `dist/`; return the wheel."""
     dist = ROOT / "dist"
     shutil.rmtree(dist, ignore_errors=True)
     dist.mkdir()
-    code = "from flit_core import buildapi as b; print(b.build_wheel('dist')); b.build_sdist('dist')"
-    return dist / run(sys.executable, "-c", code).strip()
+    text = README.read_text("utf-8")
+    README.write_text(long_description(text, url), "utf-8")
+    try:
+        code = "from flit_core import buildapi as b; print(b.build_wheel('dist')); b.build_sdist('dist')"
+        return dist / run(sys.executable, "-c", code).strip()
+    finally:
+        README.write_text(text, "utf-8")
 
 
-def try_wheel(wheel: Path, version: str) -> None:
+def long_description(text: str, url: str) -> str:
+    """Return the README without relative links and pictures: with a URL they lead there.
+
+    >>> long_description("![A page](docs/a.png)\\n\\nSee [the guide](docs/guide.md#start).", "")
+    'See the guide.'
+    >>> long_description("See [the guide](docs/guide.md#start).", "https://example.org/")
+    'See [the guide](https://example.org/docs/guide.md#start).'
+    """
+    relative = r"\((?!\w+:|#)([^)\s]+)\)"
+    if url:
+        return re.sub(rf"(\[[^\]]*\]){relative}", lambda link: f"{link[1]}({url.rstrip('/')}/{link[2]})", text)
+    without_pictures = re.sub(rf"^!\[[^\]]*\]{relative}\n+", "", text, flags=re.MULTILINE)
+    return re.sub(rf"\[([^\]]*)\]{relative}", r"\1", without_pictures)
+
+
+def find_interpreters() -> list[str]:
+    """Return every Python that the package supports and that is installed, this one first."""
+    found = {f"{sys.version_info.major}.{sys.version_info.minor}": sys.executable}
+    for name in PYTHONS:
+        if path := shutil.which(f"python{name}"):
+            found.setdefault(name, path)
+    return list(found.values())
+
+
+def try_with_pip(wheel: Path, version: str, python: str) -> None:
     """Install the wheel with its pinned requirements in a new environment and run it outside the checkout."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        venv.create(place / "venv", with_pip=True)
-        python, unspool = place / "venv/bin/python", place / "venv/bin/unspool"
-        pip = (str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        run(python, "-m", "venv", str(place / "venv"))
+        pip = (str(place / "venv/bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
         run(*pip, "--require-hashes", "-r", str(ROOT / "requirements" / "base.txt"))
         run(*pip, "--no-deps", str(wheel))
-        said = run(str(unspool), "--version", cwd=place)
-        if version not in said:
-            sys.exit(f"release: the wheel says {said.strip()!r}")
-        run(str(unspool), "demo", "demo", cwd=place)
-        for command in (["ls"], ["usage"], ["search", "tide"], ["sql", "SELECT count(*) FROM sessions"], ["doctor"]):
-            run(str(unspool), "--config-dir", "demo", *command, cwd=place, home=place)
+        try_command([str(place / "venv/bin/unspool")], version, place)
+        if not (place / "venv" / man_page.PATH.relative_to(ROOT / "data")).exists():
+            sys.exit("release: the wheel has no man page")
+    print(f"tried with pip on {run(python, '--version').strip()}")
+
+
+def try_with_runners(wheel: Path, version: str) -> None:
+    """Run the wheel with pipx and uvx, where they are installed, in folders that are removed afterwards."""
+    for name, words in (("pipx", ["run", "--spec"]), ("uvx", ["--from"])):
+        program = shutil.which(name)
+        if program is None:
+            print(f"{name} is not installed: not tried")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try_command([program, *words, f"{wheel}[all]", "unspool"], version, Path(folder))
+        print(f"tried with {name}")
+
+
+def try_command(command: list[str], version: str, place: Path) -> None:
+    """Run everyday commands on made-up sessions."""
+    said = run(*command, "--version", cwd=place)
+    if version not in said:
+        sys.exit(f"release: the wheel says {said.strip()!r}")
+    run(*command, "demo", "demo", cwd=place)
+    for words in (["ls"], ["usage"], ["search", "tide"], ["sql", "SELECT count(*) FROM sessions"], ["doctor"]):
+        run(*command, "--config-dir", "demo", *words, cwd=place, home=place)
 
 
 def run(*command: str, cwd: Path = ROOT, home: Path | None = None) -> str:
     """Run a command; return what it printed. End the release if it fails."""
-    environment = {"HOME": str(home), "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"} if home else None
+    environment = {"HOME": str(home), "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"} if home else None
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"release: `{' '.join(command)}` failed\n{done.stdout}{done.stderr}")

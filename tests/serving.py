@@ -10,10 +10,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit
 
 STARTS_WITHIN = 30.0
@@ -39,8 +39,11 @@ class Answer(NamedTuple):
 class Served:
     """A server that runs, and how to ask it."""
 
-    def __init__(self, link: str, pid: int) -> None:
+    def __init__(self, link: str, pid: int, words: IO[bytes]) -> None:
         self.link, self.pid = link, pid
+        self._words = words
+        self.page_key = ""
+        """What the page keeps in the browser's storage once the link was used."""
         parts = urlsplit(link)
         assert parts.hostname is not None
         assert parts.port is not None
@@ -48,14 +51,37 @@ class Served:
         self.address = f"http://{parts.netloc}"
         self.cookie = ""
 
+    def next_link(self) -> str:
+        """Return the newest link, which is printed when the one before it was used."""
+        deadline, said = time.monotonic() + STARTS_WITHIN, ""
+        while time.monotonic() < deadline:
+            said = os.pread(self._words.fileno(), 1 << 20, 0).decode()
+            links = [word for line in said.splitlines() for word in line.split() if word.startswith("http://")]
+            if links and links[-1] != self.link:
+                self.link = links[-1]
+                return self.link
+        raise AssertionError(f"no other link: {said}")
+
     def enter(self) -> str:
-        """Use the link and keep the cookie."""
-        given = self.get(self.link.removeprefix(self.address), cookie="").headers["set-cookie"]
+        """Use the link and keep the cookie and the page key."""
+        answer = self.get(self.link.removeprefix(self.address), cookie="")
+        given = answer.headers["set-cookie"]
         self.cookie = given.partition(";")[0]
+        self.page_key = answer.text.partition('<meta name="unspool-key" content="')[2].partition('"')[0]
         return str(given)
 
-    def get(self, path: str, *, cookie: str | None = None, **headers: str) -> Answer:
-        return self.ask("GET", path, {"Cookie": self.cookie if cookie is None else cookie, **headers})
+    @property
+    def own_headers(self) -> dict[str, str]:
+        """What a script of the page sends."""
+        return {"Cookie": self.cookie, "X-Unspool": self.page_key}
+
+    def get(self, path: str, *, cookie: str | None = None, page_key: str | None = None, **headers: str) -> Answer:
+        """Ask as a script of the page does, but for the cookie or the key if another is given."""
+        own = {
+            "Cookie": self.cookie if cookie is None else cookie,
+            "X-Unspool": self.page_key if page_key is None else page_key,
+        }
+        return self.ask("GET", path, {**own, **headers})
 
     def ask(self, method: str, path: str, headers: dict[str, str], body: bytes | None = None) -> Answer:
         """Send exactly these headers, with the right `Host` if none is given."""
@@ -75,10 +101,20 @@ class Served:
 
 @contextmanager
 def serving(
-    config: Path, *options: str, home: Path | None = None, environment: Mapping[str, str] | None = None
+    config: Path,
+    *options: str,
+    home: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    prefix: Sequence[str] = (),
+    browser: bool = False,
 ) -> Iterator[Served]:
-    """Run a server on a folder; it has ended afterwards. `environment` takes the place of this process's."""
-    command = [sys.executable, "-m", "unspool", "serve", "--config-dir", str(config), "--no-browser", "--port", "0"]
+    """Run a server on a folder; it has ended afterwards. `environment` takes the place of this process's.
+
+    `prefix` is a command that runs it; with `browser` it opens one.
+    """
+    command = [*prefix, sys.executable, "-m", "unspool", "serve", "--config-dir", str(config), "--port", "0"]
+    if not browser:
+        command.append("--no-browser")
     around = {**(os.environ if environment is None else environment), "TZ": "UTC"}
     if home is not None:
         around["UNSPOOL_HOME"] = str(home)
@@ -89,7 +125,7 @@ def serving(
             link = _first_line(process)
             words.seek(0)
             assert link.startswith("http://"), f"{link!r} {words.read().decode(errors='replace')}"
-            yield Served(link, process.pid)
+            yield Served(link, process.pid, words)
         finally:
             _end(process)
 

@@ -152,21 +152,21 @@ def test_a_long_title_in_any_script_is_looked_for(config: Path) -> None:
 @pytest.mark.parametrize("name", ["1111", "house", "h"])
 def test_a_name_that_fits_several_is_refused(config: Path, name: str) -> None:
     save(config, TWO, user("paint the house"))
-    with pytest.raises(UsageError, match="fits 2 sessions") as caught:
+    with pytest.raises(UsageError, match="matches 2 sessions") as caught:
         unspool.open(config).session(name)
     assert caught.value.hint
 
 
 @pytest.mark.parametrize("name", ["nobody knows", "~no-such-user-here/x", "a\0b", "/", "history.jsonl"])
 def test_a_name_that_fits_none_is_not_found(home: Home, name: str) -> None:
-    with pytest.raises(NotFound, match="no such session"):
+    with pytest.raises(NotFound, match="no session matches"):
         home.session(name)
 
 
 def test_a_file_that_holds_no_session_is_not_found(config: Path) -> None:
     path = config / "history.jsonl"
     path.write_bytes(b'{"display":"hi"}\n')
-    with pytest.raises(NotFound, match="no such session"):
+    with pytest.raises(NotFound, match="no session matches"):
         unspool.open(config).session(str(path))
 
 
@@ -226,10 +226,15 @@ def test_a_session_is_found_by_its_agent(config: Path, name: str, beside: bool) 
     assert unspool.open(config).session(name).id == ONE
 
 
-def test_an_agent_whose_session_is_gone_leads_nowhere(config: Path) -> None:
-    save_agent(config / "projects" / KEY / "agent-a1.jsonl", "a1", user("look"), owner="gone")
-    with pytest.raises(NotFound):
-        unspool.open(config).session("a1")
+@pytest.mark.parametrize("name", ["a1", "gone", "go"])
+@pytest.mark.parametrize("place", ["agent-a1.jsonl", "gone/subagents/agent-a1.jsonl"])
+def test_of_a_session_whose_file_is_missing_its_agents_are_left(config: Path, name: str, place: str) -> None:
+    path = save_agent(config / "projects" / KEY / place, "a1", user("look"), owner="gone")
+    home = unspool.open(config)
+    found = home.session(name)
+    assert (found.id, found.path, found.is_missing) == ("gone", path, True)
+    assert found.entries
+    assert ids(home) == [TWO, THREE, ONE, "gone"]
 
 
 # What a session holds
@@ -291,7 +296,7 @@ def test_nothing_is_read_before_it_is_asked_for(home: Home, config: Path) -> Non
     one.path.unlink()
     assert ids(home) == [TWO, THREE, ONE]
     assert one.id == home.session(ONE).id == ONE
-    with pytest.raises(NotFound, match="no such file"):
+    with pytest.raises(NotFound, match="file not found"):
         _ = one.title
 
 
@@ -316,7 +321,7 @@ def test_the_owner_of_an_agent_is_asked_for_once(config: Path) -> None:
 def test_a_session_that_is_gone_does_not_hide_the_titles_of_others(home: Home) -> None:
     home.session(THREE).path.unlink()
     assert home.session("build the house").id == ONE
-    with pytest.raises(NotFound, match="no such session"):
+    with pytest.raises(NotFound, match="no session matches"):
         home.session("dig")
 
 

@@ -57,13 +57,13 @@ def test_only_a_plain_name_becomes_part_of_a_path(tmp_path: Path, name: str) -> 
 
 @pytest.mark.parametrize("name", ["", "x", "../" + ID, ID + "/..", ID + "\0", ID + "\n", ID.replace("1", "g")])
 def test_a_session_id_is_a_uuid(tmp_path: Path, name: str) -> None:
-    with pytest.raises(Refused, match="not a session id"):
+    with pytest.raises(Refused, match="invalid session id"):
         session_file(tmp_path, "-a", name)
 
 
 @pytest.mark.parametrize("name", ["", "../a", "a/b", "-a", "a.b", "a\n", "a" * 200])
 def test_an_agent_id_is_a_word(tmp_path: Path, name: str) -> None:
-    with pytest.raises(Refused, match="not an agent id"):
+    with pytest.raises(Refused, match="invalid agent id"):
         agent_file(tmp_path, "-a", ID, name)
 
 

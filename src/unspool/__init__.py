@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from unspool.format.codec import decode, patched
     from unspool.format.json_edit import REMOVE, patch
     from unspool.format.records import BadLine, Blank, Entry
-    from unspool.home import Home, Session, open
+    from unspool.home import Session
+    from unspool.library import Home, UsageTable, open
     from unspool.paths import project_key
     from unspool.read.chunks import Change, Position
     from unspool.read.data_report import Report, survey
@@ -38,8 +39,8 @@ __version__ = "0.2.0"
 __all__ = [
     "REMOVE", "BadLine", "Blank", "Change", "Clone", "Compress", "Edited", "Entry", "Fork", "Home", "Kind", "Move",
     "Piece", "Planned", "Position", "Report", "Session", "Source", "Tree", "Trim", "TrimTo", "UnspoolError",
-    "apply_edit", "decode", "edit_log", "open", "patch", "patched", "pieces", "plan_edit", "project_key", "register",
-    "scan", "survey", "undo_edit", "violations",
+    "UsageTable", "apply_edit", "decode", "edit_log", "open", "patch", "patched", "pieces", "plan_edit", "project_key",
+    "register", "scan", "survey", "undo_edit", "violations",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -50,7 +51,8 @@ __getattr__ = lazy_door(__name__, {
     "format.codec": "decode patched",
     "format.json_edit": "REMOVE patch",
     "format.records": "BadLine Blank Entry",
-    "home": "Home Session open",
+    "home": "Session",
+    "library": "Home UsageTable open",
     "paths": "project_key",
     "read.chunks": "Change Position",
     "read.data_report": "Report survey",

@@ -25,6 +25,12 @@ def main(step_hook: StepHook | None = None) -> NoReturn:
     """Run the command line and end the process. The hook is for tests (`unspool.testing.faults`)."""
     gc.set_threshold(100_000)
     _open_streams()
+    if sys.argv[1:] == ["statusline"]:
+        # Before click, which takes longer to import than a status line may take. All other forms are in `cli`.
+        from unspool.statusline import print_status_line
+
+        print_status_line()
+        os._exit(0)
     from unspool.cli import run_command_line as run
 
     try:

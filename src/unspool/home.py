@@ -12,6 +12,9 @@ Rules
   1. Nothing is read before it is used, and then once.
   2. A session is its own file and the files of its agents. Agents beside the session (until 2.0.76) belong to the
      session whose id their lines carry; one file may hold agents of two (204 of those examined do).
+  3. Each billed response belongs to one session of a home (`prices/paying_session.py`), so the usage of all sessions
+     adds up to that of the home. A file that was opened alone has all responses on its lines.
+  4. A session whose own file is missing, and that has agents, is the first of its agents' files.
 """
 
 from __future__ import annotations
@@ -24,9 +27,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from unspool.errors import NotFound, UnspoolError, UsageError
-from unspool.files import open_regular, read_pieces
-from unspool.format import BadLine, Entry, Item
+from unspool.errors import AmbiguousSession, NotFound, UnspoolError, empty_session_name, session_not_found
+from unspool.files import open_regular, read_at, read_pieces
+from unspool.format import Assistant, BadLine, Entry, Item
 from unspool.format.side_files import json
 from unspool.graph import (
     Agent,
@@ -44,11 +47,11 @@ from unspool.graph import (
     split_turns,
 )
 from unspool.paths import config_folder, project_name, resolve_existing
-from unspool.read import Kind, Source, Tree, read_at, read_items, scan
+from unspool.read import Kind, LineChunk, Skipped, Source, Tree, read_items, read_line_chunks, scan
 
 if TYPE_CHECKING:  # start-up: a list of sessions needs neither prices nor context, so they are imported where used
     from unspool.graph.context import ContextMessage
-    from unspool.prices import Response, UsageTotals
+    from unspool.prices import Response, SessionFinder, UsageTotals
 
 
 class Reader:
@@ -61,6 +64,10 @@ class Reader:
     def pieces(self, path: Path) -> Iterator[bytes]:
         """Yield the bytes of a file."""
         return read_pieces(path)
+
+    def chunks(self, path: Path) -> Iterator[LineChunk]:
+        """Yield the whole lines of a file, many at a time."""
+        return read_line_chunks(str(path))
 
     def whole(self, path: Path) -> bytes:
         """Return all bytes of a side file."""
@@ -75,9 +82,14 @@ class Reader:
 class Session:
     """One session: its file and those of its agents."""
 
-    def __init__(self, source: Source, home: Home) -> None:
+    def __init__(self, source: Source, home: Home, own_path: Path | None = None) -> None:
+        """Take the session's file; if that is missing, an agent's file and `own_path`, where the session's would be."""
         self.source = source
         self._home = home
+        self._own_path = own_path
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id}>"
 
     @property
     def id(self) -> str:
@@ -88,6 +100,16 @@ class Session:
     def path(self) -> Path:
         """The session's file."""
         return self.source.path
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether its own file is missing, so that the first of its agents' files stands for it."""
+        return self._own_path is not None
+
+    @property
+    def own_path(self) -> Path:
+        """The path of its own file, whether that is there or not."""
+        return self._own_path or self.path
 
     @property
     def home(self) -> Home:
@@ -177,7 +199,16 @@ class Session:
 
     @cached_property
     def responses(self) -> list[Response]:
-        """The billed responses of the session and its agents, each once."""
+        """The billed responses that the session pays for, with those of its agents.
+
+        Forks and resumed sessions repeat responses: each is in one session of the home, and all files are read to know
+        which. The session of a file that was opened alone has all that are on its lines, each once.
+        """
+        paid = self._home.responses_of(self)
+        return self._own_responses() if paid is None else paid
+
+    def _own_responses(self) -> list[Response]:
+        """Return the responses on the lines of the session and its agents, each once, whoever pays for them."""
         from unspool.prices import count_once, responses_of_entries
 
         paths = [self.path, *(source.path for source in self.agent_sources)]
@@ -191,7 +222,7 @@ class Session:
 
     @cached_property
     def usage(self) -> UsageTotals:
-        """Tokens and cost of the session and its agents."""
+        """Tokens and cost of `responses`: the usage of all sessions of a home adds up to that of the home."""
         from unspool.prices import total_usage
 
         return total_usage(self.responses)
@@ -203,6 +234,17 @@ class Home:
     def __init__(self, tree: Tree, reader: Reader | None = None) -> None:
         self.tree = tree
         self.reader = reader or Reader()
+        self._known_owners: dict[str, list[str]] = {}
+        self._skipped: dict[Path, Skipped] = {}
+
+    def skip(self, skipped: Skipped) -> None:
+        """Note a file that could not be read."""
+        self._skipped.setdefault(skipped.path, skipped)
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """The folders that could not be listed, and the files of agents that could not be read so far."""
+        return sorted({one.path: one for one in (*self.tree.skipped, *self._skipped.values())}.values())
 
     @property
     def root(self) -> Path:
@@ -210,33 +252,104 @@ class Home:
         return self.tree.root
 
     def sessions(self) -> Iterator[Session]:
-        """Yield the sessions, the one changed last first."""
+        """Yield the sessions, the one changed last first; then those whose own file is missing."""
         for source in sorted(self.tree.of(Kind.SESSION), key=lambda source: source.modified, reverse=True):
             yield Session(source, self)
+        yield from self._missing_sessions
 
     def session(self, name: str) -> Session:
-        """Return the session with this name: the beginning of its id, its file, an agent's id, or its title."""
+        """Return the session with this name: the beginning of its id, its file, an agent's id, or its title.
+
+        Of several files with one session's id, the one that was changed last is meant.
+        """
+        if not name.strip():
+            raise empty_session_name()
         sources = list(self.tree.of(Kind.SESSION))
         # From the cheapest to the dearest: agents' files may have to be read, and a title needs every session's file.
-        matches = (
-            [source for source in sources if name in {source.place, source.path.stem}]
-            or [source for source in sources if (source.session_id or "").startswith(name)]
-            or self._find_by_agent(name)
-        )
-        if not matches and (file := _find_named_file(name)):
+        matches = [source for source in sources if name in {source.place, source.path.stem}] or [
+            source for source in sources if (source.session_id or "").startswith(name)
+        ]
+        missing = [session for session in self._missing_sessions if session.id == name] if not matches else []
+        sessions = [Session(source, self) for source in matches] or missing or self._find_by_agent(name)
+        if not sessions and (file := _find_named_file(name)):
             return Session(file, self)
-        sessions = [Session(source, self) for source in matches] or self._find_by_title(name)
+        missing = [session for session in self._missing_sessions if session.id.startswith(name)] if not sessions else []
+        sessions = sessions or missing or self._find_by_title(name)
         if not sessions:
-            raise NotFound(f"no such session: `{name}`", hint="`unspool ls` lists what there is")
-        if len(sessions) > 1:
-            some = ", ".join(f"`{session.id}`" for session in sessions[:3])
-            raise UsageError(f"`{name}` fits {len(sessions)} sessions: {some}", hint="give more of the id")
-        return sessions[0]
+            raise session_not_found(name)
+        if len({session.id for session in sessions}) > 1:
+            raise AmbiguousSession(name, sessions)
+        # A file that is only in the archive comes after those that are there.
+        return max(sessions, key=lambda session: (session.path.exists(), session.source.modified))
+
+    def responses_of(self, session: Session) -> list[Response] | None:
+        """Return the responses that a session pays for; None if it is not one of the home's sessions."""
+        if session.source.kind is Kind.AGENT and not session.is_missing:
+            return None
+        if session.source.place not in self._places:
+            return None
+        return self._paid.get(str(session.own_path), [])
 
     def agents_of(self, session: Session) -> tuple[Source, ...]:
         """Return the files of a session's agents: in its own folder, or beside it."""
         inside, beside = self._agents
-        return (*inside.get(session.path.with_suffix(""), []), *beside.get((session.path.parent, session.id), []))
+        own = session.own_path
+        files = (*inside.get(own.with_suffix(""), []), *beside.get((own.parent, session.id), []))
+        return tuple(file for file in files if file.path != session.path)
+
+    def agent_owners(self) -> Iterator[tuple[Source, str]]:
+        """Yield each agent's file with each session that it belongs to."""
+        for source in self.tree.of(Kind.AGENT):
+            owners = [source.session_id] if source.session_id else self._owners(source)
+            for owner in owners:
+                yield source, owner
+
+    @cached_property
+    def _places(self) -> frozenset[str]:
+        return frozenset(source.place for source in self.tree.of(Kind.SESSION, Kind.AGENT))
+
+    def _make_finder(self) -> SessionFinder:
+        from unspool.prices import SessionFinder
+
+        return SessionFinder((source.place, source.session_id or source.path.stem) for source in self._own_files)
+
+    @cached_property
+    def _own_files(self) -> list[Source]:
+        """The files of sessions, in the order of their paths."""
+        return sorted(self.tree.of(Kind.SESSION), key=lambda source: source.place)
+
+    @cached_property
+    def _missing_sessions(self) -> list[Session]:
+        """The sessions of which there are only agents."""
+        finder, sources = self._make_finder(), {source.place: source for source in self.tree.of(Kind.AGENT)}
+        for source, owner in self.agent_owners():
+            finder.find(source.place, owner)
+        return [
+            Session(sources[files[0]]._replace(session_id=id), self, Path(own))
+            for own, (id, files) in finder.missing.items()
+        ]
+
+    @cached_property
+    def _paid(self) -> dict[str, list[Response]]:
+        """The responses of all files, each once, by the path of the own file of the session that pays."""
+        from unspool.prices import LineCounter, ResponseCounter, attribute_responses, count_text
+
+        counter = ResponseCounter[str]()
+        sources = {source.place: source for source in self.tree.of(Kind.SESSION, Kind.AGENT)}
+        for place, source in sources.items():
+            tally = LineCounter(counter, place, place)
+            try:
+                for chunk in self.reader.chunks(source.path):
+                    count_text(tally, *chunk)
+            except UnspoolError:
+                pass  # a file that cannot be read costs no other
+            tally.finish()
+        finder = self._make_finder()
+        paid: dict[str, list[Response]] = {}
+        for place, response in counter.responses():
+            (attributed,) = attribute_responses([response], place, sources[place].session_id)
+            paid.setdefault(finder.find(place, attributed.session_id or ""), []).append(attributed)
+        return paid
 
     @cached_property
     def _agents(self) -> tuple[dict[Path, list[Source]], dict[tuple[Path, str | None], list[Source]]]:
@@ -248,7 +361,7 @@ class Home:
             if folder:
                 inside.setdefault(folder, []).append(source)
             else:  # until 2.0.76 agents lay beside the session, and only their lines tell whose they are
-                for owner in _find_owners(source, self.reader):
+                for owner in self._owners(source):
                     beside.setdefault((source.path.parent, owner), []).append(source)
         return inside, beside
 
@@ -260,18 +373,22 @@ class Home:
             for source in self.tree.of(Kind.AGENT_META)
         }
 
-    def _find_by_agent(self, name: str) -> list[Source]:
+    def _find_by_agent(self, name: str) -> list[Session]:
         named = [source for source in self.tree.of(Kind.AGENT) if name in (source.agent_id, source.path.stem)]
-        owners = {
-            id
-            for source in named
-            for id in ([source.session_id] if source.session_id else _find_owners(source, self.reader))
-        }
-        return [source for source in self.tree.of(Kind.SESSION) if source.session_id in owners]
+        owners = {id for source in named for id in ([source.session_id] if source.session_id else self._owners(source))}
+        found = [Session(source, self) for source in self.tree.of(Kind.SESSION) if source.session_id in owners]
+        return found or [session for session in self._missing_sessions if session.id in owners]
+
+    def _owners(self, source: Source) -> list[str]:
+        """Return the sessions that an agent's file beside them belongs to; the file is read once."""
+        if source.place not in self._known_owners:
+            self._known_owners[source.place] = _find_owners(source, self.reader)
+        return self._known_owners[source.place]
 
     def _find_by_title(self, name: str) -> list[Session]:
         text = name.casefold()
-        titled = [(session, _read_title(session).casefold()) for session in self.sessions() if session.source.size]
+        sessions = (session for session in self.sessions() if session.source.size and not session.is_missing)
+        titled = [(session, _read_title(session).casefold()) for session in sessions]
         exact = [session for session, title in titled if title == text]
         return exact or [session for session, title in titled if text in title]
 
@@ -283,7 +400,11 @@ def open(path: str | Path | None = None) -> Home:
 
 def read_agent_file(source: Source, home: Home, session_id: str | None = None) -> AgentFile:
     """Read the file of an agent and its meta file; of a file that several sessions used, only the lines of one."""
-    entries = tuple(item for item in home.reader.items(source.path) if isinstance(item, Entry))
+    try:
+        entries = tuple(item for item in home.reader.items(source.path) if isinstance(item, Entry))
+    except UnspoolError as error:  # the session and its other agents can be read without it
+        home.skip(Skipped(source.path, error.reason))
+        entries = ()
     if session_id is not None and source.session_id is None:
         entries = tuple(entry for entry in entries if entry.record.session_id in (None, session_id))
     meta = home.metas.get(source.path)
@@ -313,9 +434,16 @@ def _read_title(session: Session) -> str:
 
 
 def _find_owners(source: Source, reader: Reader) -> list[str]:
-    """Return the ids of the sessions that an agent's file belongs to: an id may be used again, in the same file."""
+    """Return the ids of the sessions that an agent's file belongs to: an id may be used again, in the same file.
+
+    A billed line without an id belongs to the session with the name of the file (`prices/paying_session.py`, rule 2).
+    """
     try:
-        ids = [item.record.session_id for item in reader.items(source.path) if isinstance(item, Entry)]
+        ids = [
+            item.record.session_id or (source.path.stem if isinstance(item.record, Assistant) else None)
+            for item in reader.items(source.path)
+            if isinstance(item, Entry)
+        ]
     except UnspoolError:  # an unreadable file belongs to no session and must not hide the other agents
         return []
     return list(dict.fromkeys(id for id in ids if id))

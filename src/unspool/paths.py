@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from unspool.errors import NotFound, Refused
+from unspool.folders import data_folder_name
 
 SESSION_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
@@ -37,7 +38,13 @@ def resolve_existing(path: Path) -> Path:
     try:
         return path.resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
-        raise NotFound(f"no such file or folder: `{path}`", hint=_missing_hint(path)) from None
+        raise NotFound(f"file or folder not found: `{path}`", hint=_missing_hint(path)) from None
+
+
+def drop_nested(roots: Iterable[Path]) -> list[Path]:
+    """Return folders without those that are named twice or lie in another one, of which they are a part."""
+    unique = dict.fromkeys(roots)
+    return [root for root in unique if not any(parent in unique for parent in root.parents)]
 
 
 def absolute_path(path: Path | str) -> Path:
@@ -85,14 +92,14 @@ def project_name(cwd: str | None, key: str | None) -> str | None:
 def session_file(config: Path, key: str, session_id: str) -> Path:
     """Return the path of a session file."""
     if not SESSION_ID.fullmatch(session_id):
-        raise Refused(f"not a session id: `{session_id}`", hint="a session id is a UUID")
+        raise Refused(f"invalid session id `{session_id}`", hint="a session id is a UUID")
     return join_names(config / "projects", key, f"{session_id}.jsonl")
 
 
 def agent_file(config: Path, key: str, session_id: str, agent_id: str) -> Path:
     """Return the path of a sub-agent's file (from 2.1.2 on)."""
     if not AGENT_ID.fullmatch(agent_id):
-        raise Refused(f"not an agent id: `{agent_id}`")
+        raise Refused(f"invalid agent id `{agent_id}`")
     folder = session_file(config, key, session_id).with_suffix("")
     return join_names(folder, "subagents", f"agent-{agent_id}.jsonl")
 
@@ -101,7 +108,7 @@ def join_names(folder: Path, *names: str) -> Path:
     """Join names that came out of a file to a folder; each must be a plain name."""
     for name in names:
         if not name or name in {".", ".."} or any(mark in name for mark in "/\\\0"):
-            raise Refused(f"not a plain file name: `{name}`")
+            raise Refused(f"invalid file name `{name}`")
     return folder.joinpath(*names)
 
 
@@ -115,18 +122,10 @@ def _base36(number: int) -> str:
 
 def _missing_hint(path: Path) -> str:
     if path.name == ".claude":
-        return "`--config-dir PATH` reads another folder; `unspool demo DIR` writes one to try with"
-    return "any folder or file will do; `unspool demo DIR` writes one to try with"
+        return "name another folder with `--config-dir PATH`, or create sample data with `unspool demo DIR`"
+    return "name an existing folder or file, or create sample data with `unspool demo DIR`"
 
 
 def data_folder(environment: Mapping[str, str], platform: str = sys.platform) -> Path:
     """Return unspool's data folder: `$UNSPOOL_HOME`, else the place for such data on this system."""
-    if named := environment.get("UNSPOOL_HOME"):
-        return Path(named).expanduser()
-    home = Path(environment["HOME"]) if environment.get("HOME") else Path.home()
-    if platform == "darwin":
-        return home / "Library" / "Application Support" / "unspool"
-    if platform == "win32":
-        return Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local") / "unspool"
-    shared = Path(environment.get("XDG_DATA_HOME") or "")
-    return (shared if shared.is_absolute() else home / ".local" / "share") / "unspool"
+    return Path(data_folder_name(environment, platform))

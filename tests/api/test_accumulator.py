@@ -134,18 +134,18 @@ def test_citations_are_kept() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ({"type": "content_block_stop", "index": 5}, "a block ends that has not begun"),
+        ({"type": "content_block_stop", "index": 5}, "the stream ends a block that it did not start"),
         (
             {"type": "content_block_delta", "index": 5, "delta": {"type": "text_delta", "text": "a"}},
-            "a block goes on that has not begun",
+            "the stream continues a block that it did not start",
         ),
         ({"type": "message_stop"}, ENDED_EARLY),
-        ({"type": "content_block_start", "index": "0"}, "an event is not what it should be"),
+        ({"type": "content_block_start", "index": "0"}, "the stream contains a malformed event"),
         (
             {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta"}},
-            "an event is not what it should be",
+            "the stream contains a malformed event",
         ),
-        ([], "an event is not what it should be"),
+        ([], "the stream contains a malformed event"),
         ({"type": "error"}, "api_error"),
     ],
 )
@@ -181,8 +181,8 @@ def test_a_message_that_came_whole_is_the_same_answer() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"<html>", "the answer is neither a stream nor JSON"),
-        (b"{}", "the answer is not a message"),
+        (b"<html>", "the response is neither a stream nor JSON"),
+        (b"{}", "the response is not a message"),
         (b'{"type":"error","error":{"type":"api_error","message":"No."}}', "No."),
     ],
 )

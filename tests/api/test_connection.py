@@ -157,7 +157,7 @@ def test_a_wait_that_does_not_fit_is_not_begun() -> None:
     ):
         answered(api.url, slept, FREE._replace(seconds=100))
     assert (len(api.requests), slept.waits) == (2, [60])
-    assert raised.value.hint == "the API says to wait 60 s"
+    assert raised.value.hint == "wait 60 s, as the API asks"
 
 
 def test_what_the_api_refuses_is_not_asked_again() -> None:
@@ -177,8 +177,8 @@ def test_who_does_not_answer_is_asked_again() -> None:
     with pytest.raises(ApiFailed) as raised:
         answered(url, slept)
     assert len(slept.waits) == 3
-    assert raised.value.message.startswith("the API does not answer: ")
-    assert raised.value.hint == f"can `{url}` be reached from here?"
+    assert raised.value.message.startswith("no response from the API: ")
+    assert raised.value.hint == f"check that this machine can reach `{url}`"
 
 
 @pytest.mark.parametrize(
@@ -203,13 +203,13 @@ def test_what_has_begun_is_not_asked_again() -> None:
     assert (rest.type, answer.text) == ("text", f"All of this.{rest.text}")
     assert "And some of this.".startswith(rest.text)
     assert answer.broken
-    assert answer.broken.startswith("the connection broke: ")
+    assert answer.broken.startswith("connection lost: ")
     assert answer.usage["input_tokens"] > 0
 
 
 @pytest.mark.parametrize(
     ("how", "reason", "kind"),
-    [("error", "Overloaded", "overloaded_error"), ("malformed", "an event is not what it should be", None)],
+    [("error", "Overloaded", "overloaded_error"), ("malformed", "the stream contains a malformed event", None)],
 )
 def test_an_answer_can_break_from_within(how: str, reason: str, kind: str | None) -> None:
     seen: list[AnyEvent] = []
@@ -256,7 +256,7 @@ def test_what_is_not_compressed_as_it_says_is_broken() -> None:
     with saying([reply(begun + b"\xff" * 99, more="content-encoding: gzip\r\n")]) as raw:
         answer = answered(raw.url)
     assert answer.broken
-    assert answer.broken.startswith("the connection broke: ")
+    assert answer.broken.startswith("connection lost: ")
     assert answer.id == WHOLE["id"]
 
 
@@ -335,7 +335,7 @@ def test_where_nobody_counts_there_is_an_estimate_that_says_so(script: Json, why
 def test_a_count_that_is_no_number_is_none(said: bytes) -> None:
     with saying([reply(said, "application/json")]) as raw:
         assert connection.count_request_tokens(at(raw.url), BODY) == TokenCount(
-            5, exact=False, why="the API did not count it"
+            5, exact=False, why="the API did not count the tokens"
         )
 
 
@@ -345,14 +345,14 @@ def test_a_count_that_breaks_off_is_none() -> None:
 
 
 def test_without_an_api_there_is_an_estimate() -> None:
-    assert connection.count_request_tokens(None, BODY) == TokenCount(5, exact=False, why="there is no API to ask")
+    assert connection.count_request_tokens(None, BODY) == TokenCount(5, exact=False, why="no API is configured")
 
 
 def test_certificates_of_ones_own_must_be_some(tmp_path: Path) -> None:
     wrong = tmp_path / "ca.pem"
     wrong.write_text("none")
     for path in (wrong, tmp_path / "missing.pem"):
-        with pytest.raises(UsageError, match=r"cannot read the certificates"):
+        with pytest.raises(UsageError, match=r"cannot read certificates"):
             connection.fetch_response(
                 endpoint_from_environment({"ANTHROPIC_API_KEY": "k", "SSL_CERT_FILE": str(path)}), BODY
             )

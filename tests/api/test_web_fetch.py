@@ -50,6 +50,24 @@ PRIVATE = [
     "64:ff9b::7f00:1",
     "64:ff9b::a9fe:a9fe",
     "2001:0:4136:e378:8000:63bf:3fff:fdd2",
+    "168.63.129.16",
+    "::ffff:168.63.129.16",
+    "192.0.0.9",
+    "192.0.0.10",
+    "192.88.99.1",
+    "192.31.196.1",
+    "192.52.193.1",
+    "192.175.48.1",
+    "3fff::1",
+    "3ffe::1",
+    "2001:1::1",
+    "2001:3::1",
+    "2001:20::1",
+    "2002:808:808::1",
+    "2620:4f:8000::1",
+    "5f00::1",
+    "64:ff9b:1::808:808",
+    "100::1",
     "nonsense",
 ]
 
@@ -92,7 +110,7 @@ def test_one_private_address_of_a_name_is_enough_to_refuse_it() -> None:
     async def both(host: str, port: int) -> list[str]:
         return ["93.184.216.34", "127.0.0.1"]
 
-    with pytest.raises(Refused, match="not on the public web"):
+    with pytest.raises(Refused, match="not a public address"):
         got("https://two.example/", PageFetcher({}, resolve=both))
 
 
@@ -150,7 +168,7 @@ def test_a_page_that_leads_off_the_web_is_refused(location: str) -> None:
 
 def test_a_page_that_leads_in_circles_is_left() -> None:
     with serving({"/a": Reply(status=302, headers=(("location", "/a"),))}) as site:
-        with pytest.raises(Unreadable, match="in circles"):
+        with pytest.raises(Unreadable, match="too many redirects"):
             got(f"{site.url}/a", allowing(site.host))
         assert len(site.asked) == 10
 
@@ -193,7 +211,7 @@ def test_a_name_that_does_not_exist_is_said_in_one_line() -> None:
     async def nowhere(host: str, port: int) -> list[str]:
         raise OSError(1, "Name or service not known")
 
-    with pytest.raises(Unreadable, match=r"no such host: `nowhere.example`"):
+    with pytest.raises(Unreadable, match=r"unknown host: `nowhere.example`"):
         got("https://nowhere.example/", PageFetcher({}, resolve=nowhere))
 
 

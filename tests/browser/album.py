@@ -57,7 +57,8 @@ def main() -> None:
                 page = visit_session(tab, served, showcase.ID) if is_session else visit(tab, served, shot.path)
                 for key in shot.keys:
                     page.keyboard.press(key)
-                    page.wait_for_load_state("networkidle")
+                    # The board keeps a stream of events open: its network is never idle.
+                    page.wait_for_load_state("load" if shot.path == "/" else "networkidle")
                 page.evaluate("() => scrollTo(0, 0)")
                 (PLACE / f"{shot.name}.png").write_bytes(smaller(browser, page.screenshot()))
                 tab.close()

@@ -243,7 +243,7 @@ def _agents(said: Ledger) -> list[Step]:
     ]
 
 
-ABANDONED, KEPT = "Rewrite all of it in Rust.", "Keep it in Python and add a test."
+ABANDONED, KEPT = "Rewrite full output in Rust.", "Keep it in Python and add a test."
 NEW_FILE = "".join(f"def test_{number}() -> None: ...\n" for number in range(8))
 
 

@@ -24,7 +24,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def test_the_link_leads_to_the_first_page(served: Served, tabs: Tabs) -> None:
     tab = tabs()
-    tab.go(served.link)
+    tab.go(served.next_link())
     tab.page.wait_for_url(f"{served.address}/")
     assert tab.page.title()
 

@@ -8,11 +8,11 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
+from tests.browser.visiting import let_in, visited
 from tests.browser.watching import NARROW, WIDE, Size, Tab, Tabs
-from tests.serving import Served, serving
+from tests.serving import Served
 from unspool.demo.write import write_demo
 
-TOKEN = "b" * 43
 PAGES = ["/sessions", "/usage", "/usage?period=project", "/search?q=tide", "/sql?q=SELECT+*+FROM+sessions", "/library",
          "/library/plans", "/library/history", "/library/settings", "/library/versions"]  # fmt: skip
 
@@ -21,8 +21,7 @@ PAGES = ["/sessions", "/usage", "/usage?period=project", "/search?q=tide", "/sql
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     place = tmp_path_factory.mktemp("lists")
     write_demo(place / "claude")
-    with serving(place / "claude", "--token", TOKEN, home=place / "unspool") as running:
-        running.cookie = f"unspool_{running.port}={TOKEN}"
+    with visited(place / "claude", place / "unspool") as running:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             found = running.get("/sessions.json").json
@@ -33,8 +32,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def entered(tabs: Tabs, served: Served, size: Size = WIDE, *, script: bool = True) -> Tab:
     tab = tabs(size, script=script)
-    name, _, value = served.cookie.partition("=")
-    tab.context.add_cookies([{"name": name, "value": value, "url": served.address}])
+    let_in(tab.context, served)
     return tab
 
 

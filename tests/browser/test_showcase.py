@@ -55,7 +55,7 @@ def test_the_tokens_and_the_cost_are_those_of_the_lines(session: Session) -> Non
     assert usage.input == sum(one.fresh for one in made.requests) + 4 * extra
     assert usage.output == sum(one.output for one in made.requests) + 120 * extra
     assert usage.cache_read == sum(one.read for one in made.requests) + 12_000 * extra
-    assert usage.cost == made.cost_micros + showcase_beside.AGENT_REQUEST_MICROS * extra
+    assert usage.cost_micros == made.cost_micros + showcase_beside.AGENT_REQUEST_MICROS * extra
 
 
 def test_every_request_has_more_context_than_the_one_before_until_the_compaction(session: Session) -> None:

@@ -20,9 +20,11 @@ class Document(NamedTuple):
 class Trap:
     """What was asked for, and how it is reached."""
 
-    def __init__(self, port: int) -> None:
-        self.origin = f"http://127.0.0.1:{port}"
+    def __init__(self, address: str, port: int) -> None:
+        self.origin = f"http://{address}:{port}"
         self.hits: list[str] = []
+        self.received: list[str] = []
+        """The headers of each request, as one text."""
         self.documents: dict[str, Document] = {"/favicon.ico": Document(b"", "image/x-icon")}
         """What is answered; every browser asks for an icon."""
 
@@ -39,12 +41,13 @@ class Trap:
 
 
 @contextmanager
-def listening() -> Iterator[Trap]:
+def listening(address: str = "127.0.0.1") -> Iterator[Trap]:
     """Listen on any free port."""
 
     class Answer(BaseHTTPRequestHandler):
         def _answer(self) -> None:
             trap.hits.append(self.path)
+            trap.received.append(str(self.headers))
             found = trap.find(self.path.partition("?")[0])
             self.send_response(200 if found else 404)
             document = found or Document(b"")
@@ -64,8 +67,8 @@ def listening() -> Iterator[Trap]:
         def handle_error(self, request: object, client_address: object) -> None:
             """Say nothing of a connection that ended early."""
 
-    server = Server(("127.0.0.1", 0), Answer)
-    trap = Trap(server.server_port)
+    server = Server((address, 0), Answer)
+    trap = Trap(address, server.server_port)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

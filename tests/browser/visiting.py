@@ -1,33 +1,41 @@
-"""A server whose token is known, and tabs that are let in: many tests look at one server, and its link works once."""
+"""A server whose link was used, and tabs that are let in: many tests look at one server, and its link works once."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Page
+from playwright.sync_api import BrowserContext, Page
 
 from tests.browser.watching import Tab
 from tests.serving import Served, serving
 
-TOKEN = "b" * 43
 READY = ".session[data-ready]"
 
 
 @contextmanager
 def visited(config: Path, home: Path) -> Iterator[Served]:
     """Serve a folder."""
-    with serving(config, "--token", TOKEN, home=home) as served:
-        served.cookie = f"unspool_{served.port}={TOKEN}"
+    with serving(config, home=home) as served:
+        served.enter()
         yield served
+
+
+def let_in(context: BrowserContext, served: Served) -> None:
+    """Give a browser the cookie and the page key, as the link would."""
+    name, _, value = served.cookie.partition("=")
+    context.add_cookies([{"name": name, "value": value, "url": served.address, "httpOnly": True, "sameSite": "Strict"}])
+    origin, key = json.dumps(served.address), json.dumps(served.page_key)
+    context.add_init_script(f"if (location.origin === {origin}) localStorage.setItem('unspool-key', {key})")
 
 
 def visit(tab: Tab, served: Served, path: str = "/") -> Page:
     """Open a page."""
     tab.allow(served.address)
-    tab.context.add_cookies([{"name": f"unspool_{served.port}", "value": TOKEN, "url": served.address}])
+    let_in(tab.context, served)
     answer = tab.page.goto(served.address + path)
     assert answer is not None
     assert answer.status == 200, f"{path}: {answer.status}"

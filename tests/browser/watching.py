@@ -31,7 +31,9 @@ NARROW: Size = (390, 844)
 class Tab:
     """One page in a window of its own, with nothing in its past."""
 
-    def __init__(self, browser: Browser, size: Size = WIDE, *, dark: bool = True, script: bool = True) -> None:
+    def __init__(
+        self, browser: Browser, size: Size = WIDE, *, dark: bool = True, script: bool = True, downloads: bool = False
+    ) -> None:
         self.problems: list[str] = []
         self.asked: list[str] = []
         """Every address that was asked for."""
@@ -40,7 +42,7 @@ class Tab:
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark" if dark else "light",
             java_script_enabled=script,
-            accept_downloads=False,
+            accept_downloads=downloads,
             reduced_motion="reduce",
             locale="en-GB",
             timezone_id="UTC",
@@ -54,7 +56,8 @@ class Tab:
         self.context.on("weberror", lambda error: self._problem("exception", str(error.error)))
         self.page: Page = self.context.new_page()
         self.context.on("page", lambda page: self._problem("popup", page.url))
-        self.page.on("download", self._download)
+        if not downloads:
+            self.page.on("download", self._download)
         self.page.on("websocket", self._websocket)
 
     def allow(self, origin: str) -> None:

@@ -10,9 +10,9 @@ import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pytest
 
@@ -30,6 +30,8 @@ UNREACHABLE = (
     "E50",
 )
 TIMEOUT = 60
+Said: TypeAlias = tuple[str, str | Callable[[str], str]]
+"""Words to wait for, and the line to say then; or what makes it of the line that showed the words."""
 
 
 class Place(NamedTuple):
@@ -37,6 +39,8 @@ class Place(NamedTuple):
 
     root: Path
     work: Path
+    variables: Mapping[str, str] = {}
+    """More of the environment than every start has."""
 
     @property
     def config(self) -> Path:
@@ -70,13 +74,14 @@ class Program(NamedTuple):
                 process.kill()
                 raise
         try:
-            result = json.loads(printed.partition("\n")[0])  # what was wrong may stand in more lines
-        except ValueError:
+            # What was wrong may stand in more lines; 2.1.290 tells news of billing first.
+            result = json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
+        except (ValueError, StopIteration):
             raise AssertionError(f"{self.version} {arguments}: {printed}") from None
         assert isinstance(result, dict), printed
         return result
 
-    def talk(self, place: Place, url: str, said: Sequence[tuple[str, str]], *arguments: str) -> None:
+    def talk(self, place: Place, url: str, said: Sequence[Said], *arguments: str) -> None:
         """Run it with its input open: say each line when the output shows the words before it."""
         streams = ("--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
         with self.popen(place, url, *streams, *arguments) as process:
@@ -86,9 +91,10 @@ class Program(NamedTuple):
             watch.start()
             try:
                 for words, line in said:
-                    if words and not any(words in printed for printed in process.stdout):
+                    printed = next((printed for printed in process.stdout if words in printed), None) if words else ""
+                    if printed is None:
                         raise AssertionError(f"{self.version} never printed `{words}`")
-                    process.stdin.write(line + "\n")
+                    process.stdin.write((line if isinstance(line, str) else line(printed)) + "\n")
                     process.stdin.flush()
                 process.communicate()
             finally:
@@ -173,4 +179,5 @@ def environment(place: Place, url: str) -> dict[str, str]:
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_TELEMETRY": "1",
         "DISABLE_ERROR_REPORTING": "1",
+        **place.variables,
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from tests.claude.program import Place, Program
+from tests.claude.program import Place, Program, Said
 from tests.claude.server import Json, Reply, Script, Server, calls, says, thinks
 
 TOOLS = ("Bash", "Read", "Write", "Edit", "Glob", "Grep", "Task", "Agent", "Skill", "SlashCommand", "TodoWrite")
@@ -33,7 +33,7 @@ class Run(NamedTuple):
 
     prompt: str = ""
     flags: tuple[str, ...] = ()
-    talk: tuple[tuple[str, str], ...] = ()
+    talk: tuple[Said, ...] = ()
 
 
 class Scenario(NamedTuple):

@@ -35,8 +35,8 @@ pytestmark = pytest.mark.claude
 NEWEST, OLD = "2.1.325", "2.1.29"
 WITHIN = 1.0
 LISTED = (
-    "working", "waiting", "question", "permission", "running", "interrupted", "agents", "compacting", "error", "ended",
-    "killed",
+    "working", "waiting", "question", "permission", "running", "interrupted", "background", "agents", "compacting",
+    "error", "ended", "killed",
 )  # fmt: skip
 
 
@@ -58,7 +58,8 @@ WAYS = {
     "registry": Way(NEWEST, EvidenceSource.REGISTRY, _but("compacting")),
     "hooks": Way(NEWEST, EvidenceSource.HOOK, _but("running", "killed")),
     "lines alone": Way(NEWEST, EvidenceSource.TRANSCRIPT, _but("running", "compacting", "ended", "killed")),
-    "hooks of an old version": Way(OLD, EvidenceSource.HOOK, _but("running", "killed")),
+    # With a command in the background, the hook of this version does not tell that it has ended.
+    "hooks of an old version": Way(OLD, EvidenceSource.HOOK, _but("running", "killed", "background")),
 }
 
 
@@ -92,6 +93,10 @@ class Stage:
             "Make a file.": [
                 Reply((says("I write."), calls("Bash", command="touch made; tail -f notes.md", description="Make it"))),
                 Reply((says("Made."),)),
+            ],
+            "Serve it.": [
+                Reply((calls("Bash", command="tail -f notes.md", description="Serve", run_in_background=True),)),
+                Reply((says("It is served."),)),
             ],
             "Ask me.": [Reply((calls("AskUserQuestion", **QUESTION),)), Reply((says("Thanks."),))],
             "Send an agent.": [
@@ -183,12 +188,17 @@ def _play(stage: Stage, program: Program) -> None:
         stage.expect("waiting", lambda row: row.verdict.activity.kind is ActivityKind.WAITING)
         _allow_and_stop(stage, interface)
         _send_and_compact(stage, interface)
+        if "background" in stage.way.states:
+            _run_in_background(stage, interface)
         if "error" in stage.way.states:
             interface.say("Break.", stage.has_asked("Break."))
             interface.see("as the script")
             stage.expect("error", lambda row: row.verdict.activity.kind is ActivityKind.ERROR)
         if "ended" in stage.way.states:
-            interface.say("/exit", lambda: interface.process.poll() is not None)
+            asks = interface.shows("Exit and stop tasks")  # while a command runs in the background
+            interface.say("/exit", lambda: interface.process.poll() is not None or asks())
+            if interface.process.poll() is None:
+                interface.press_until(ENTER, lambda: interface.process.poll() is not None)
             stage.expect("ended", lambda row: row.verdict.activity.kind is ActivityKind.ENDED)
 
 
@@ -205,6 +215,20 @@ def _allow_and_stop(stage: Stage, interface: Interface) -> None:
         )
     interface.press_until(ESCAPE, interface.shows("nterrupted", "What should Claude do instead?"))
     stage.expect("interrupted", lambda row: row.verdict.activity.kind is ActivityKind.INTERRUPTED)
+
+
+def _run_in_background(stage: Stage, interface: Interface) -> None:
+    """Start a command in the background: the turn ends, and the session is not plainly waiting."""
+    interface.say("Serve it.", stage.has_asked("Serve it."))
+    interface.press_until(ENTER, interface.shows("It is served."))
+    stage.expect(
+        "background",
+        lambda row: (
+            row.verdict.activity.kind is ActivityKind.BACKGROUND
+            and row.verdict.activity.target.startswith("tail -f")
+            and row.commands == 1
+        ),
+    )
 
 
 def _send_and_compact(stage: Stage, interface: Interface) -> None:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.privileges import bound_by_modes
+
 
 class Ran(NamedTuple):
     """What a command did."""
@@ -27,12 +29,23 @@ Run = Callable[..., Ran]
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Return a function that runs `unspool` in an empty home folder."""
+    return make_runner(tmp_path)
+
+
+@pytest.fixture
+def run_bound(tmp_path: Path) -> Run:
+    """Return a function that runs `unspool` bound by the modes of files, also if the tests are run by root."""
+    return make_runner(tmp_path, *bound_by_modes())
+
+
+def make_runner(tmp_path: Path, *before: str) -> Run:
+    """Return a function that runs `unspool` in a folder, with an empty home folder in it."""
     home = tmp_path / "home"
-    home.mkdir()
+    home.mkdir(exist_ok=True)
 
     def run(*arguments: str | Path, **environment: str) -> Ran:
         done = subprocess.run(
-            [sys.executable, "-m", "unspool", *map(str, arguments)],
+            [*before, sys.executable, "-m", "unspool", *map(str, arguments)],
             env={
                 "HOME": str(home),
                 "PATH": os.environ["PATH"],
@@ -43,7 +56,7 @@ def run(tmp_path: Path) -> Run:
             cwd=tmp_path,
             capture_output=True,
             check=False,
-            timeout=60,
+            timeout=600,  # a hang ends; nothing is measured by it
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 

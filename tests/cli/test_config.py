@@ -22,13 +22,16 @@ def test_the_settings_are_listed_with_their_defaults(config: Callable[..., Ran],
     done = config()
     assert (done.code, done.err) == (0, "")
     assert done.out.replace(str(tmp_path), "TMP") == snapshot("""\
-setting       value  default  meaning
-archive       on     on       keep raw lines, compressed, when their files are gone
-timezone      local  local    whose days: `Europe/Berlin`, `UTC`, `+05:30`, `local`
-background    on     on       let the first sync of a large folder go on by itself
-indexing      on     on       keep an index of words, so that a search answers at once
-prices.MODEL                  dollars a million tokens: {"input": 3, "output": 15}
-nothing is set; TMP/own/settings.json will hold what is
+setting                  value  default  meaning
+archive                  on     on       keep a compressed copy of all lines after Claude Code dele…
+timezone                 local  local    time zone of days and hours: `Europe/Berlin`, `UTC`, `+05:…
+background               on     on       continue the first sync of a large folder in the background
+indexing                 on     on       keep a word index for fast searches
+statusline.template                      template of `unspool statusline`
+limits.five_hour_cost                    limit of a 5-hour window in dollars; learned if it is not…
+limits.five_hour_tokens                  limit of a 5-hour window in tokens; learned if it is not s…
+prices.MODEL                             dollars a million tokens: {"input": 3, "output": 15}
+no settings changed; TMP/own/settings.json does not exist yet
 """)
     assert not (tmp_path / "own").exists()
 
@@ -41,12 +44,15 @@ def test_what_was_set_is_listed_and_printed(config: Callable[..., Ran], tmp_path
     assert config("timezone").out == "-05:30\n"
     assert json.loads(config("prices.glm-4.7").out) == {"input": 0.6, "output": 2}
     assert config().out.replace(str(tmp_path), "TMP") == snapshot("""\
-setting         value                        default  meaning
-archive         off                          on       keep raw lines, compressed, when their files…
-timezone        -05:30                       local    whose days: `Europe/Berlin`, `UTC`, `+05:30`,…
-background      on                           on       let the first sync of a large folder go on by…
-indexing        on                           on       keep an index of words, so that a search answ…
-prices.glm-4.7  {"input": 0.6, "output": 2}           dollars a million tokens: {"input": 3, "outpu…
+setting                  value                        default  meaning
+archive                  off                          on       keep a compressed copy of all lines…
+timezone                 -05:30                       local    time zone of days and hours: `Europe…
+background               on                           on       continue the first sync of a large f…
+indexing                 on                           on       keep a word index for fast searches
+statusline.template                                            template of `unspool statusline`
+limits.five_hour_cost                                          limit of a 5-hour window in dollars;…
+limits.five_hour_tokens                                        limit of a 5-hour window in tokens;…
+prices.glm-4.7           {"input": 0.6, "output": 2}           dollars a million tokens: {"input":…
 in TMP/own/settings.json
 """)
 
@@ -60,9 +66,15 @@ def test_the_json_has_values_defaults_and_meanings(config: Callable[..., Ran], t
         ("timezone", "local", "local"),
         ("background", False, True),
         ("indexing", True, True),
+        ("statusline.template", None, None),
+        ("limits.five_hour_cost", None, None),
+        ("limits.five_hour_tokens", None, None),
     ]
     assert all(row["meaning"] for row in data["settings"])
-    assert json.loads(config("background", "--json").out) == data["settings"][2]
+    assert json.loads(config("background", "--json").out) == {
+        "schema": "unspool/config-key/1",
+        **data["settings"][2],
+    }
 
 
 def test_unset_brings_the_default_back(config: Callable[..., Ran]) -> None:
@@ -74,7 +86,7 @@ def test_unset_brings_the_default_back(config: Callable[..., Ran]) -> None:
 def test_keys_of_another_version_are_named(config: Callable[..., Ran], tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "settings.json").write_text('{"new\\u001b[2J": 1, "archive": false}')
-    assert config().out.splitlines()[-1] == "not known to this version, and kept: new"
+    assert config().out.splitlines()[-1] == "unknown to this version, kept: new"
     assert json.loads(config("--json").out)["unknown"] == ["new\x1b[2J"]
 
 
@@ -85,39 +97,39 @@ def test_keys_of_another_version_are_named(config: Callable[..., Ran], tmp_path:
             ["colour"],
             2,
             snapshot("""\
-unspool: no such setting: `colour`
-hint: there are archive, timezone, background, indexing, prices.MODEL
+unspool: unknown setting `colour`
+hint: list the settings with `unspool config`
 """),
         ),
         (
             ["colour", "on"],
             2,
             snapshot("""\
-unspool: no such setting: `colour`
-hint: there are archive, timezone, background, indexing, prices.MODEL
+unspool: unknown setting `colour`
+hint: list the settings with `unspool config`
 """),
         ),
         (
             ["--nope"],
             2,
             snapshot("""\
-unspool: no such setting: `--nope`
-hint: there are archive, timezone, background, indexing, prices.MODEL
+unspool: unknown setting `--nope`
+hint: list the settings with `unspool config`
 """),
         ),
         (
             ["archive", "maybe"],
             2,
             snapshot("""\
-unspool: `archive` cannot be `maybe`
-hint: it is `on` or `off`
+unspool: `archive` cannot be set to `maybe`
+hint: use `on` or `off`
 """),
         ),
         (
             ["timezone", "Mars/Olympus"],
             2,
             snapshot("""\
-unspool: no such time zone: `Mars/Olympus`
+unspool: unknown time zone `Mars/Olympus`
 hint: a name as Europe/Berlin, `UTC`, an offset as +05:30, or `local`
 """),
         ),
@@ -125,7 +137,7 @@ hint: a name as Europe/Berlin, `UTC`, an offset as +05:30, or `local`
             ["prices.a", "3"],
             2,
             snapshot("""\
-unspool: not a price: `3`
+unspool: invalid price: `3`
 hint: write it as JSON, in quotes: '{"input": 3, "output": 15}'
 """),
         ),
@@ -133,7 +145,7 @@ hint: write it as JSON, in quotes: '{"input": 3, "output": 15}'
             ["prices.a", '{"input": 3}'],
             2,
             snapshot("""\
-unspool: the price of `a` has no `output`
+unspool: the price of `a` lacks `output`
 hint: give `input` and `output`, or both `long_` ones
 """),
         ),
@@ -141,24 +153,24 @@ hint: give `input` and `output`, or both `long_` ones
             ["prices.a"],
             1,
             snapshot("""\
-unspool: not set: `prices.a`
-hint: the built-in table has the price, if the model is in it
+unspool: `prices.a` is not set
+hint: list settings with `unspool config`; built-in prices are in effect
 """),
         ),
         (
             ["--unset", "colour"],
             2,
             snapshot("""\
-unspool: no such setting: `colour`
-hint: there are archive, timezone, background, indexing, prices.MODEL
+unspool: unknown setting `colour`
+hint: list the settings with `unspool config`
 """),
         ),
         (
             ["archive", "--unset", "archive"],
             2,
             snapshot("""\
-unspool: `--unset` takes one key and nothing else
-hint: `unspool config --unset KEY`
+unspool: --unset takes one key and no value
+hint: use `unspool config --unset KEY`
 """),
         ),
     ],
@@ -176,4 +188,4 @@ def test_a_damaged_file_is_named_by_every_command_that_needs_it(run: Run, tmp_pa
     for command in (["config"], ["config", "archive"], ["config", "archive", "off"], ["usage"]):
         done = run(*command, UNSPOOL_HOME=str(path.parent))
         assert (done.code, done.out) == (4, "")
-        assert f"hint: mend or remove `{path}`" in done.err
+        assert f"hint: fix or delete `{path}`" in done.err

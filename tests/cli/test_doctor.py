@@ -15,6 +15,7 @@ from inline_snapshot import snapshot
 
 from tests.cli.conftest import Run
 from unspool.display.units import size
+from unspool.sandbox import MECHANISM_NAMES, find_mechanism
 from unspool.store.database import STORE, VERSIONS
 from unspool.testing.build import assistant, note, raw, session, tool_result, tool_use, user
 
@@ -24,7 +25,8 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\u202egnp.exe\x9b31m"
 
 
 def words(out: str, place: Path) -> str:
-    """Return what was said, without what differs from one machine to the next: places, and how much SQLite takes."""
+    """Return what was said, without what differs between machines: places, how much SQLite takes, the sandbox."""
+    out = re.sub(r"(sandbox of commands in `unspool chat`: ).*", r"\1IT", out)
     return re.sub(r"(size     )[\d.]+ kB, and the archive [\d.]+ kB", r"\1N kB, and the archive N kB", out).replace(
         str(place), "TMP"
     )
@@ -38,6 +40,15 @@ def save(config: Path, days: float, *, id: str = S1) -> Path:
     return path
 
 
+def test_the_sandbox_of_this_machine_is_named(run: Run, tmp_path: Path) -> None:
+    session(user("hi"), assistant("ho")).save(tmp_path / "c")
+    mechanism = find_mechanism()
+    assert json.loads(run("doctor", tmp_path / "c", "--json").out)["sandbox"] == mechanism
+    line = run("doctor", tmp_path / "c").out.splitlines()[-1]
+    name = MECHANISM_NAMES[mechanism] if mechanism else "none works here: unspool asks before every command"
+    assert line == f"sandbox of commands in `unspool chat`: {name}"
+
+
 def test_a_healthy_session_is_told_in_a_few_lines(run: Run, tmp_path: Path) -> None:
     session(user("hi"), assistant("look", tool_use("Read")), tool_result("x")).save(tmp_path / "c")
     done = run("doctor", tmp_path / "c")
@@ -47,7 +58,7 @@ def test_a_healthy_session_is_told_in_a_few_lines(run: Run, tmp_path: Path) -> N
 TMP/c
   files       1 (1 session, 0 sub-agents)
   lines       4
-  bytes       2.5 kB, every byte accounted for
+  bytes       2.5 kB, every byte was read
   side files  0 (0 bytes)
   versions    2.1.325
 
@@ -55,15 +66,18 @@ records
   user       2
   assistant  2
 
-nothing unknown, nothing damaged
+no unknown or damaged data
 
 store
   folder   TMP/home/.local/share/unspool
   files    1 (0 gone, 0 older versions)
-  size     N kB, and the archive N kB
+  size     471.6 kB; archive 20.5 kB
   archive  on, 2.5 kB kept
   index    0 texts, 2.5 kB to go
   state    sound
+
+status line: not installed in TMP/c/settings.json
+sandbox of commands in `unspool chat`: IT
 """)
 
 
@@ -82,7 +96,7 @@ def test_damage_is_a_finding_and_the_exit_code_is_0(run: Run, tmp_path: Path) ->
 TMP/c
   files       1 (1 session, 0 sub-agents)
   lines       7
-  bytes       455 bytes, every byte accounted for
+  bytes       455 bytes, every byte was read
   side files  0 (0 bytes)
   versions    2.1.325
 
@@ -91,12 +105,12 @@ records
   user       1
   brand-new  1
 
-unknown, kept as they are
+unknown records (kept)
   brand-new  1
 
-bad lines, kept by place: 2
+unreadable lines: 2
   projects/-home-me-project/00000000-0000-4000-8000-000000000001.jsonl:414  4 bytes, not an object: a list
-  projects/-home-me-project/00000000-0000-4000-8000-000000000001.jsonl:449  6 bytes, torn: the object has no end
+  projects/-home-me-project/00000000-0000-4000-8000-000000000001.jsonl:449  6 bytes, truncated JSON object
 
 mended: 1
   unexpected type: mode  projects/-home-me-project/00000000-0000-4000-8000-000000000001.jsonl:389
@@ -104,10 +118,13 @@ mended: 1
 store
   folder   TMP/home/.local/share/unspool
   files    1 (0 gone, 0 older versions)
-  size     N kB, and the archive N kB
+  size     451.0 kB; archive 20.5 kB
   archive  on, 455 bytes kept
   index    0 texts, 449 bytes to go
   state    sound
+
+status line: not installed in TMP/c/settings.json
+sandbox of commands in `unspool chat`: IT
 """)
 
 
@@ -121,9 +138,43 @@ def test_the_json_has_the_promised_fields(run: Run, tmp_path: Path) -> None:
     assert data["records"] == {"user": 1, "brand-new": 1}
     assert data["unknown"] == {"brand-new": 1}
     (bad,) = data["bad_lines"]
+    assert bad.pop("path") == str(path)
     assert bad == {"file": str(path), "offset": bad["offset"], "length": 4, "reason": "not an object: a list"}
     assert path.read_bytes()[bad["offset"] : bad["offset"] + bad["length"]] == b"[1]\n"
     assert data["warnings"] == []
+
+
+def test_what_nobody_described_is_counted_with_its_versions(run: Run, tmp_path: Path) -> None:
+    config = tmp_path / "c"
+    novel = {"type": "text", "text": "a", "sparkle": 1}
+    for number, version in enumerate(("2.1.326", "2.1.400")):
+        lines = [
+            user("hi", shiny=True),
+            assistant(novel, tool_use("Bash", id="b"), tool_use("Levitate", id="l"), tool_use("mcp__a__b", id="m")),
+            tool_result("x", id="b", structured={"stdout": "x", "stderr": "", "interrupted": False, "glow": 1}),
+            tool_result("y", id="l", structured={"height": 3}),
+            assistant(tool_use("Glob", id="g")),
+            tool_result("z", id="g", structured={"filenames": "no list"}),
+        ]
+        session(*lines, id=f"{number}{S1[1:]}", version=version).save(config)
+    data = json.loads(run("doctor", config, "--json").out)
+    both = {"count": 2, "versions": {"2.1.326": 1, "2.1.400": 1}}
+    assert data["undeclared_fields"] == {"user.shiny": both, "block/text.sparkle": both, "Bash.glow": both}
+    assert data["unknown_tools"] == {"Levitate": both}
+    assert data["misfit_results"] == {"Glob": both}
+    out = run("doctor", config).out
+    assert "unknown fields (kept): 3" in out
+    assert re.search(r"user\.shiny +2 times, 2\.1\.326 to 2\.1\.400", out)
+    assert "no unknown or damaged data" not in out
+
+
+def test_the_history_of_another_program_is_not_taken_for_claude_code_s(run: Run, tmp_path: Path) -> None:
+    codex = b'{"session_id":"a","ts":1754000000,"text":"hi"}\n'
+    (tmp_path / "c" / ".codex").mkdir(parents=True)
+    (tmp_path / "c" / ".codex" / "history.jsonl").write_bytes(codex)
+    assert json.loads(run("doctor", tmp_path / "c", "--json").out)["files"] == 0
+    data = json.loads(run("doctor", tmp_path / "c" / ".codex", "--json").out)
+    assert data["unknown"] == {"history line of another program": 1}
 
 
 def test_one_file_is_enough(run: Run, tmp_path: Path) -> None:
@@ -150,7 +201,7 @@ def test_a_folder_with_nothing_in_it_is_said_to_be_so(run: Run, tmp_path: Path) 
     (tmp_path / "empty").mkdir()
     done = run("doctor", tmp_path / "empty")
     assert done.code == 0
-    assert "nothing of Claude Code's here" in done.out
+    assert "no Claude Code data here" in done.out
     assert json.loads(run("doctor", tmp_path / "empty", "--json").out)["files"] == 0
 
 
@@ -219,7 +270,7 @@ def test_a_session_that_goes_soon_and_one_that_went_are_named(run: Run, tmp_path
     assert (kept["session"], kept["path"], kept["title"]) == (S1, str(went), "Find the leak")
     assert data["store"]["gone_files"] == 1
     shown = run("doctor", tmp_path / "c", TZ="UTC").out
-    assert "Claude Code deletes these within 7 days: 1\n" in shown
+    assert "deleted by Claude Code within 7 days: 1\n" in shown
     assert f"  {soon.stem}  on {one['when'][:10]}, in the archive\n" in shown
     assert f"  {S1}  {size(kept['bytes'])}  Find the leak\n" in shown
 
@@ -269,7 +320,7 @@ def test_settings_that_cannot_be_read_are_a_finding_too(run: Run, tmp_path: Path
     data = json.loads(run("doctor", tmp_path / "c", "--json", UNSPOOL_HOME=str(tmp_path / "u")).out)
     assert data["lines"] == 2
     assert (data["store"]["sound"], data["store"]["synced"]) == (False, False)
-    assert "settings are not JSON" in data["store"]["message"]
+    assert "settings are not valid JSON" in data["store"]["message"]
 
 
 def test_the_own_statistics_of_the_program_are_compared(run: Run, tmp_path: Path) -> None:
@@ -287,12 +338,15 @@ def test_the_own_statistics_of_the_program_are_compared(run: Run, tmp_path: Path
     assert found["models"]["m-1"]["output_tokens"] == {"theirs": None, "ours": 5, "difference": None}
     assert [one["date"] for one in found["days"]] == ["2026-03-04"]
     shown = run("doctor", tmp_path / "c").out
-    assert shown[shown.index("statistics up to") :] == snapshot("""\
-statistics up to 2026-03-04: Claude Code's own, and the store's
-               its own   store  difference
-messages             5       3          -2
-sessions             1       1
-tool calls           1       1
-tokens of m-1           12,215
-1 of the 1 day that both know differ; `--json` lists them
+    assert words(shown[shown.index("statistics up to") :], tmp_path) == snapshot("""\
+statistics up to 2026-03-04: Claude Code and the store
+               Claude Code   store  difference
+messages                 5       3          -2
+sessions                 1       1
+tool calls               1       1
+tokens of m-1               12,215
+1 of 1 day common figures differ; list them with `--json`
+
+status line: not installed in TMP/c/settings.json
+sandbox of commands in `unspool chat`: IT
 """)

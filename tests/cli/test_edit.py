@@ -76,9 +76,9 @@ def test_people_get_a_table_and_the_way_back(config: Path) -> None:
     done = run(config, "edit", "trim", ID, "--results", "--superseded-reads")
     assert done.returncode == 0
     assert "BEFORE" in done.stdout
-    assert "context tokens, about" in done.stdout
+    assert "context tokens (estimate)" in done.stdout
     assert "checked: rules kept, API takes it" in done.stdout
-    assert "unspool edit undo" in done.stdout
+    assert " edit undo " in done.stdout
     log = run(config, "edit", "log")
     assert "trim" in log.stdout
     assert "done" in log.stdout
@@ -87,28 +87,28 @@ def test_people_get_a_table_and_the_way_back(config: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("trim", ID), 2, "what is to be trimmed?"),
-        (("trim", ID, "--to", "40%", "--results"), 2, "chooses what goes by itself"),
-        (("trim", ID, "--to", "much"), 2, "not a share or number of tokens"),
-        (("trim", ID, "--to", "nan"), 2, "not a share or number of tokens"),
-        (("trim", ID, "--to", "inf"), 2, "not a share or number of tokens"),
-        (("trim", ID, "--to", "nan%"), 2, "not a share or number of tokens"),
-        (("trim", ID, "--older-than", "3"), 2, "are about `--results`"),
-        (("trim", ID, "--results", "--larger-than", "big"), 2, "not a size"),
-        (("trim", ID, "--results", "--larger-than", "nan"), 2, "not a size"),
-        (("trim", ID, "--results", "--larger-than", "inf"), 2, "not a size"),
-        (("trim", ID, "--range", "a..b"), 2, "not a range of turns"),
-        (("trim", ID, "--range", "1..5"), 5, "nothing would be left"),
-        (("trim", ID, "--tools", "Nothing"), 5, "nothing to trim that way"),
-        (("trim", ID, "--to", "1"), 5, "is the least"),
-        (("fork", ID, "--at", "99"), 3, "no such turn"),
-        (("fork", ID, "--at", "zzz"), 3, "no line begins with"),
-        (("move", ID, "--to", "/no/such/folder"), 3, "no such folder"),
-        (("compress", ID), 2, "who is to write the summary?"),
+        (("trim", ID), 2, "nothing to trim was named"),
+        (("trim", ID, "--to", "40%", "--results"), 2, "cannot be combined with other selections"),
+        (("trim", ID, "--to", "much"), 2, "invalid size"),
+        (("trim", ID, "--to", "nan"), 2, "invalid size"),
+        (("trim", ID, "--to", "inf"), 2, "invalid size"),
+        (("trim", ID, "--to", "nan%"), 2, "invalid size"),
+        (("trim", ID, "--older-than", "3"), 2, "need --results"),
+        (("trim", ID, "--results", "--larger-than", "big"), 2, "invalid size"),
+        (("trim", ID, "--results", "--larger-than", "nan"), 2, "invalid size"),
+        (("trim", ID, "--results", "--larger-than", "inf"), 2, "invalid size"),
+        (("trim", ID, "--range", "a..b"), 2, "invalid range of turns"),
+        (("trim", ID, "--range", "1..5"), 5, "remove the whole conversation"),
+        (("trim", ID, "--tools", "Nothing"), 5, "nothing to trim with these options"),
+        (("trim", ID, "--to", "1"), 5, "the minimum is"),
+        (("fork", ID, "--at", "99"), 3, "no turn matches"),
+        (("fork", ID, "--at", "zzz"), 3, "no line id starts with"),
+        (("move", ID, "--to", "/no/such/folder"), 3, "folder not found"),
+        (("compress", ID), 2, "no model given for the summary"),
         (("compress", ID, "--no-model", "--keep-last", "9"), 5, "nothing to compress"),
         (("undo",), 5, "no edit to undo"),
-        (("clone", "nobody"), 3, "no such session"),
-        (("clone", ID, "--claude=/no/such/program"), 3, "no such program"),
+        (("clone", "nobody"), 3, "no session matches"),
+        (("clone", ID, "--claude=/no/such/program"), 3, "program not found"),
     ],
 )
 def test_what_is_refused_says_why_and_writes_nothing(
@@ -126,7 +126,7 @@ def test_a_session_with_an_open_call_is_refused_in_place(config: Path) -> None:
     path.write_bytes(b"".join(data[:-1]))
     done = run(config, "edit", "trim", ID, "--results", "--in-place")
     assert done.returncode == 5
-    assert "the session is in use: it ends with a call that nobody has answered" in done.stderr
+    assert "the session is in use: its last tool call has no result yet" in done.stderr
 
 
 def test_a_fork_and_a_move_are_found_where_they_should_be(config: Path, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_model_that_says_nothing_changes_nothing(config: Path, tmp_path: Path)
     ("answer", "why"),
     [
         ({"content": "I cannot help with that.", "stop_reason": "refusal"}, "the model declined"),
-        ("<summary> </summary>", "the answer is empty"),
+        ("<summary> </summary>", "the response is empty"),
     ],
 )
 def test_an_answer_that_declines_or_says_nothing_is_no_summary(
@@ -173,7 +173,7 @@ def test_an_answer_that_declines_or_says_nothing_is_no_summary(
     script.write_text(json.dumps([answer]))
     before = files(config)
     done = run(config, "edit", "compress", ID, "--model", f"script:{script}")
-    assert (done.returncode, f"no summary came: {why}" in done.stderr) == (6, True)
+    assert (done.returncode, f"the model wrote no summary: {why}" in done.stderr) == (6, True)
     assert files(config) == before
 
 
@@ -195,7 +195,7 @@ def test_doctor_names_every_rule_that_a_session_breaks(config: Path) -> None:
     assert found["rule"] == "G2"
     assert found["file"] == str(path)
     assert path.read_bytes()[found["offset"] :].startswith(b'{"type":"user","uuid":"x"')
-    assert "its parent is not there" in run(config, "doctor", "--session", ID).stdout
+    assert "missing parent" in run(config, "doctor", "--session", ID).stdout
 
 
 def test_ten_clones_leave_the_usage_unchanged(config: Path) -> None:
@@ -210,8 +210,8 @@ def test_undo_and_log_are_about_the_edits_of_one_config_folder(config: Path, tmp
     work().save(other)
     home = str(config.parent / "own")
     first, second = (said(folder, "edit", "clone", ID, UNSPOOL_HOME=home) for folder in (config, other))
-    assert [edit["undo_id"] for edit in said(config, "edit", "log")] == [first["undo_id"]]
-    assert "1 edit of other config folders not listed" in run(config, "edit", "log").stderr
+    assert [edit["undo_id"] for edit in said(config, "edit", "log")["items"]] == [first["undo_id"]]
+    assert "1 edit in other config folders" in run(config, "edit", "log").stderr
     assert run(config, "edit", "undo", second["undo_id"]).returncode == 3
     assert said(config, "edit", "undo")["undo_id"] == first["undo_id"]
     assert Path(second["path"]).exists()
@@ -245,3 +245,25 @@ def test_the_temporary_file_of_an_edit_follows_no_planted_link(config: Path) -> 
     said(config, "edit", "trim", ID, "--results", "--in-place")
     assert victim.read_text() == "mine"
     assert not path.is_symlink()
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"id": {}}', b"\0" * 10])
+def test_a_journal_that_cannot_be_read_is_named_and_what_it_kept_stays(config: Path, damage: bytes) -> None:
+    edited = said(config, "edit", "trim", ID, "--results", "--in-place")
+    (journal,) = (config.parent / "own" / "edits").glob("*/journal.json")
+    kept = {path: path.read_bytes() for path in journal.parent.iterdir() if path != journal}
+    journal.write_bytes(damage)
+    done = run(config, "edit", "log")
+    assert done.returncode in (0, 1)
+    assert f"cannot read the journal of an edit; its backups are in `{journal.parent}`" in done.stderr
+    assert run(config, "edit", "undo", "--yes").returncode == 5
+    assert kept
+    assert {path: path.read_bytes() for path in journal.parent.iterdir() if path != journal} == kept
+    assert edited["session"] == ID
+
+
+def test_the_command_that_resumes_the_result_works_from_any_folder(config: Path) -> None:
+    lines = [line.split(maxsplit=1) for line in run(config, "edit", "clone", ID).stdout.splitlines()]
+    new = next(rest for name, *others in filter(None, lines) if name == "session" for rest in others)
+    resumed = next(rest for name, *others in filter(None, lines) if name == "resume" for rest in others)
+    assert resumed.split(maxsplit=1)[1] == f"cd /home/me/project && CLAUDE_CONFIG_DIR={config} claude --resume {new}"

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from unspool.cli.store_access import LARGE_BYTES
+from unspool.demo import write_demo
 from unspool.testing.build import assistant, session, text, user
 
 S1 = "10000000-0000-4000-8000-000000000001"
@@ -47,4 +48,46 @@ def test_a_store_that_cannot_be_written_is_named_and_the_files_answer(run: Run, 
     shown = run("ls", "--config-dir", large, UNSPOOL_HOME=str(tmp_path / "file" / "store"))
     assert shown.code == 0
     assert "10000000" in shown.out
-    assert "answering from the files" in shown.err
+    assert "reading the files instead" in shown.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("ls",), ("usage",), ("search", "tide"), ("stats",), ("doctor",), ("watch", "--once", "--since", "3650d")],
+)
+def test_a_data_folder_that_cannot_be_opened_is_done_without(
+    run_bound: Run, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    write_demo(tmp_path / "claude")
+    own = tmp_path / "home" / ".local" / "share" / "unspool"
+    own.mkdir(parents=True)
+    own.chmod(0)
+    done = run_bound(*command, "--config-dir", tmp_path / "claude")
+    own.chmod(0o700)
+    assert (done.code, "Traceback" in done.err) == (0, False), done.err
+    assert done.out
+    if command[0] != "watch":
+        assert "permission denied; reading the files instead" in done.err
+
+
+def test_settings_that_cannot_be_read_are_an_error(run_bound: Run, tmp_path: Path) -> None:
+    write_demo(tmp_path / "claude")
+    own = tmp_path / "home" / ".local" / "share" / "unspool"
+    own.mkdir(parents=True)
+    (own / "settings.json").write_text('{"archive": false}')
+    (own / "settings.json").chmod(0)
+    done = run_bound("ls", "--config-dir", tmp_path / "claude")
+    assert (done.code, done.out, done.err) == (
+        4, "", f"unspool: cannot read `{own / 'settings.json'}`: permission denied\n"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "command", [("show", ""), ("show", " "), ("stats", ""), ("export", "", "--md"), ("export", "", "--jsonl"),
+                ("edit", "clone", ""), ("restore", "")]
+)  # fmt: skip
+def test_an_empty_name_of_a_session_is_a_usage_error(run: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+    write_demo(tmp_path / "claude")
+    done = run("--config-dir", tmp_path / "claude", *command)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines()[0] == "unspool: the name of the session is empty"

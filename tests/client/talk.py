@@ -47,6 +47,12 @@ class Echo:
     def target(self, input: Json) -> str:
         return str(input.get("text", ""))
 
+    def check(self, input: Json) -> None:
+        """Accept any input."""
+
+    def preview(self, input: Json, desk: ToolContext, call_id: str) -> None:
+        """Change no file."""
+
     async def run(self, input: Json, desk: ToolContext, call_id: str) -> ToolOutcome:
         text = input.get("text")
         if not isinstance(text, str):
@@ -56,7 +62,8 @@ class Echo:
         if text == "never":
             desk.report_progress(call_id, {"type": "bash_progress", "output": "still", "fullOutput": "still"})
             await asyncio.Event().wait()
-        return ToolOutcome(content=text, result={"text": text})
+        extra = ({"type": "text", "text": f"a document for {text}"},) if input.get("document") else ()
+        return ToolOutcome(content=text, result={"text": text}, extra=extra)
 
 
 class Put(Echo):
@@ -64,6 +71,9 @@ class Put(Echo):
 
     name = "Put"
     is_concurrent = False
+
+    def check(self, input: Json) -> None:
+        """Accept any input."""
 
     async def run(self, input: Json, desk: ToolContext, call_id: str) -> ToolOutcome:
         path = desk.cwd / str(input["path"])
@@ -84,9 +94,15 @@ class Allow:
     def judge(self, tool: str, input: Json, desk: ToolContext) -> RuleDecision:
         return RuleDecision(behaviour=self.behaviour, why="the test says so")
 
-    def keep(self, rule: str, where: str) -> None:
+    def keep(self, rule: str, where: str, *, sandboxed: bool = False) -> None:
         self.kept.append((rule, where))
         self.behaviour = "allow"
+
+    def rule_file(self, *, sandboxed: bool = False) -> None:
+        """Write no rule."""
+
+    def can_sandbox(self, tool: str, input: Json) -> bool:
+        return False
 
 
 async def run_tool(tool: Tool, input: Json, desk: ToolContext, call_id: str) -> ToolOutcome:

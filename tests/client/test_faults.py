@@ -44,6 +44,9 @@ class Flood(Echo):
 
     name = "Flood"
 
+    def check(self, input: dict[str, Any]) -> None:
+        """Accept any input."""
+
     async def run(self, input: dict[str, Any], desk: ToolContext, call_id: str) -> ToolOutcome:
         return ToolOutcome(content="x" * 50_000_000, result={"size": 50_000_000})
 

@@ -306,7 +306,7 @@ def test_a_full_outbox_makes_nothing_more_and_loses_nothing(tmp_path: Path, worl
 
     down = Machine(tmp_path / "own", world.root, Down(place.url, place._store, place._folder), size=1000, outbox=4000)
     for _ in range(3):
-        with pytest.raises(ObjectStoreFailed, match="the outbox is full, and what is newer stays in its files"):
+        with pytest.raises(ObjectStoreFailed, match="the outbox is full, newer lines wait in their files"):
             down.collect()
         with down.planned() as plan:
             assert 4000 <= sum(one.size for one in plan.state.waiting()) < 8000

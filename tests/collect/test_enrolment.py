@@ -55,10 +55,10 @@ def test_names_that_cannot_be_part_of_an_objects_name_are_refused(
 def test_a_file_that_others_may_read_or_that_is_damaged_is_refused(tmp_path: Path) -> None:
     enrol_device(tmp_path, EnrolmentRequest(), {})
     (tmp_path / NAME).chmod(0o644)
-    with pytest.raises(Refused, match="others may read"):
+    with pytest.raises(Refused, match="other users can read"):
         read_enrolment(tmp_path)
     (tmp_path / NAME).chmod(0o600)
     for words in ("", "{}", '{"org":"a","user":"b","device":"c","key_id":"d","key":"zz"}'):
         (tmp_path / NAME).write_text(words)
-        with pytest.raises(Unreadable, match="not an enrolment"):
+        with pytest.raises(Unreadable, match="invalid enrolment"):
             read_enrolment(tmp_path)

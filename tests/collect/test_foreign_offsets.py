@@ -43,8 +43,8 @@ def test_what_was_confirmed_is_written_and_the_rest_stays(tmp_path: Path) -> Non
 def test_a_damaged_file_is_named_and_left_alone(tmp_path: Path, words: str) -> None:
     path = tmp_path / "state.json"
     path.write_text(words, encoding="latin-1")
-    with pytest.raises(Unreadable, match="not a file of offsets"):
+    with pytest.raises(Unreadable, match="invalid offsets file"):
         read_offsets(path, tmp_path)
-    with pytest.raises(Unreadable, match="not a file of offsets"):
+    with pytest.raises(Unreadable, match="invalid offsets file"):
         write_offsets(path, tmp_path, [], {})
     assert path.read_text(encoding="latin-1") == words

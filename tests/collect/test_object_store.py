@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from unspool.collect.object_store import SegmentStore, open_object_store
-from unspool.errors import ObjectStoreFailed, Refused, UsageError
+from unspool.errors import MissingExtra, ObjectStoreFailed, Refused, UsageError
 
 
 @pytest.fixture
@@ -71,5 +71,5 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 def test_without_the_library_it_is_said_which_one_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
-    with pytest.raises(UsageError, match="needs a library"):
+    with pytest.raises(MissingExtra, match="needs the `team` extra"):
         open_object_store("file:///tmp", {})

@@ -61,13 +61,13 @@ def test_a_segment_in_which_a_byte_has_changed_is_never_read_as_another(place: i
 
 @pytest.mark.parametrize("cut", [0, 1, 10, -1])
 def test_a_segment_that_was_cut_is_named(cut: int) -> None:
-    with pytest.raises(Unreadable, match="not a"):
+    with pytest.raises(Unreadable, match=r"(invalid|incomplete) segment"):
         unpack_segment(pack_segment(header(1), [SegmentLine(0, 1, "x")])[:cut])
 
 
 def test_what_is_not_a_segment_is_named() -> None:
     for data in (b"", b"words", compress(b"words"), compress(b"{}"), compress(b"\xff\n")):
-        with pytest.raises(Unreadable, match="not a segment"):
+        with pytest.raises(Unreadable, match=r"(invalid|unsupported|incomplete) segment"):
             unpack_segment(data)
 
 

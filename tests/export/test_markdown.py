@@ -82,7 +82,7 @@ I'll look.
 
 ## 2 · 2026-01-05 09:00
 
-*queued while the model worked:*
+*queued during the turn:*
 
 > And hurry
 
@@ -117,7 +117,7 @@ Done.
 
 def test_a_branch_that_was_left_says_so(tmp_path: Path) -> None:
     page = told(tmp_path, user("a"), assistant("1"), user("b"), rewind(), user("c"))
-    assert "## 2 · 2026-01-05 09:00 (on a branch that was left)" in page
+    assert "## 2 · 2026-01-05 09:00 (on an abandoned branch)" in page
     assert "## 3 · 2026-01-05 09:00\n" in page
 
 

@@ -74,6 +74,14 @@ def test_a_queued_prompt_is_told_once() -> None:
     assert told(queued("wait", taken=False), user("wait")) == [("prompt", "wait")]
 
 
+def test_a_command_that_starts_work_and_a_plan_are_prompts() -> None:
+    plan = "Implement the following plan:\n\n# Plan"
+    command = "<command-message>x</command-message><command-name>/x</command-name><command-args>y</command-args>"
+    assert told(user(command), user("Do.", isMeta=True), assistant("ok"), user(plan, planContent="# Plan")) == [
+        ("prompt", "/x y"), ("answer", "ok"), ("prompt", plan),
+    ]  # fmt: skip
+
+
 def test_what_the_program_says_is_told_as_what_it_is() -> None:
     assert told(
         user("<command-name>/x</command-name>"),

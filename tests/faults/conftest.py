@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 
 from tests.faults.s3 import BUCKET, CREDENTIALS, Proxy, proxied, server
 from tests.faults.tally import TALLY, Tally
+from tests.privileges import bound_by_modes
 from unspool.collect.object_store import SegmentStore, open_object_store
 
 KILLED = Path(__file__).with_name("killed_program.py")
@@ -67,12 +67,7 @@ def program(tmp_path: Path) -> Program:
 @pytest.fixture
 def unprivileged(program: Program) -> Program:
     """Return what runs `unspool` bound by the modes of files: root is not, unless it gives that up."""
-    if os.geteuid() != 0:
-        return program
-    bound = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
-    if not shutil.which("setpriv") or subprocess.run([*bound, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("root may write everywhere, and `setpriv` cannot take that away here")
-    return program.under(*bound)
+    return program.under(*bound_by_modes())
 
 
 @pytest.fixture(scope="module")

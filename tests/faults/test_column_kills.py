@@ -18,16 +18,16 @@ import duckdb
 from tests.faults.conftest import Program
 from tests.faults.tally import Tally
 from tests.faults.world import World, counted, differences
+from unspool.format import parse_zone
 from unspool.store.columns import manifest as manifests
 from unspool.store.columns.refresh import STEPS, RefreshOptions, refresh_columns
 from unspool.store.columns.tables import public_tables
 from unspool.store.database import open_store
 from unspool.store.preferences import Preferences, price_edition
 from unspool.store.sql.views import SqlScope, build_setup
-from unspool.store.times import parse_zone
 
 KILLS = int(os.environ.get("UNSPOOL_FAULTS", "18"))
-MADE_AGAIN = "unspool: column files were damaged or missing, and were made again\n"
+MADE_AGAIN = "unspool: column files were damaged or missing; wrote them again\n"
 QUERY = "SELECT count(*) AS responses, sum(cost_micros)::BIGINT AS cost_micros FROM responses"
 
 

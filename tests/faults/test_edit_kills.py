@@ -129,7 +129,7 @@ def test_of_two_processes_one_is_refused(config: Path, program: Program) -> None
         before = tree(config)
         done = program.run("--config-dir", config, "edit", "clone", ID)
     assert done.code == 5
-    assert "another edit is under way" in done.err
+    assert "another edit is running" in done.err
     assert tree(config) == before
 
 
@@ -173,7 +173,7 @@ def test_a_line_appended_after_a_kill_costs_neither_itself_nor_the_backup(
     assert now.endswith(line)
     if now == old + line:
         return  # the edit has not happened
-    (entry,) = json.loads(shown.out)
+    (entry,) = json.loads(shown.out)["items"]
     assert entry["state"] == "done"
     assert program.run("--config-dir", config, "edit", "undo").code == 5
     assert session_file(config).read_bytes() == now
@@ -190,7 +190,7 @@ def test_what_cannot_be_decided_is_kept_and_listed_until_it_is_merged(config: Pa
     line = (new_line(old) % 0).encode()
     path.write_bytes(b"".join([lines[0], line, *lines[2:]]))  # somebody else has rewritten it
     changed = path.read_bytes()
-    (entry,) = json.loads(program.run("--config-dir", config, "edit", "log", "--json").out)
+    (entry,) = json.loads(program.run("--config-dir", config, "edit", "log", "--json").out)["items"]
     assert (entry["state"], path.read_bytes()) == ("unresolved", changed)
     assert "--merge" in program.run("--config-dir", config, "edit", "log").out
     assert json.loads(program.run("--config-dir", config, "doctor", "--json").out)["unresolved_edits"] == [

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import Program
+from tests.faults.conftest import Program, Ran
 from tests.faults.world import World, check, rows, synced, tables
 
 DAY = 24 * 60 * 60 * 10**9
@@ -37,6 +37,11 @@ def small_disk(program: Program) -> Iterator[Path]:
     subprocess.run(["umount", str(program.folder)], check=True)
 
 
+def sizes(listed: Ran) -> list[int]:
+    """Return the sizes of the sessions that `ls --json` lists."""
+    return [row["bytes"] for row in json.loads(listed.out)["items"]]
+
+
 def test_a_full_disk_is_named_and_once_there_is_room_nothing_is_missing(
     program: Program, world: World, small_disk: Path, tmp_path: Path
 ) -> None:
@@ -49,12 +54,12 @@ def test_a_full_disk_is_named_and_once_there_is_room_nothing_is_missing(
         (small_disk / "filler").write_bytes(bytes(2**20))
     full = program.run("sync", "--config-dir", world.root)
     assert (full.code, full.out) == (4, "")
-    assert full.err.startswith("unspool: no room left for the store in ")
+    assert full.err.startswith("unspool: no space left for the store in ")
     assert full.err.count("\n") == 2
     listed = program.run("ls", "--json", "--config-dir", world.root)
     assert listed.code == 0
-    assert listed.err.endswith("; answering from the files\n")
-    assert [row["bytes"] for row in json.loads(listed.out)] == [path.stat().st_size for path in reversed(world.paths)]
+    assert listed.err.endswith("; reading the files instead\n")
+    assert sizes(listed) == [path.stat().st_size for path in reversed(world.paths)]
     (small_disk / "filler").unlink()
     assert tables(small_disk) == before
     subprocess.run(["mount", "-o", "remount,size=32m", str(small_disk)], check=True)
@@ -75,7 +80,7 @@ def test_a_file_that_may_not_grow_is_named_and_nothing_is_lost(
         assert "Traceback" not in done.err
     listed = bound.run("ls", "--json", "--config-dir", world.root)
     assert listed.code == 0
-    assert len(json.loads(listed.out)) == 4
+    assert len(sizes(listed)) == 4
     assert program.run("sync", "--config-dir", world.root).code == 0
     world.synced()
     check(world, program.folder, tmp_path / "fresh")
@@ -94,8 +99,8 @@ def test_a_store_that_may_not_grow_is_named_and_the_files_answer(
     assert done.err.startswith("unspool: cannot write the store in ")
     listed = bound.run("ls", "--json", "--config-dir", world.root)
     assert listed.code == 0
-    assert listed.err.endswith("; answering from the files\n")
-    assert [row["bytes"] for row in json.loads(listed.out)] == [path.stat().st_size for path in reversed(world.paths)]
+    assert listed.err.endswith("; reading the files instead\n")
+    assert sizes(listed) == [path.stat().st_size for path in reversed(world.paths)]
     assert program.run("sync", "--config-dir", world.root).code == 0
     world.synced()
     check(world, program.folder, tmp_path / "fresh")
@@ -114,8 +119,8 @@ def test_a_data_folder_that_may_not_be_written_is_named_and_the_files_answer(
     assert (done.code, done.out) == (4, "")
     assert done.err.startswith("unspool: cannot write the store in ")
     assert listed.code == 0
-    assert listed.err.endswith("; answering from the files\n")
-    assert max(row["bytes"] for row in json.loads(listed.out)) == max(path.stat().st_size for path in world.paths)
+    assert listed.err.endswith("; reading the files instead\n")
+    assert max(sizes(listed)) == max(path.stat().st_size for path in world.paths)
     assert unprivileged.run("sync", "--config-dir", world.root).code == 0
     world.synced()
     check(world, unprivileged.folder, tmp_path / "fresh")
@@ -137,7 +142,7 @@ def test_a_data_folder_below_a_file_is_named_and_the_files_answer(program: Progr
     below = str(program.folder.parent / "file" / "own")
     done = program.run("sync", "--config-dir", world.root, UNSPOOL_HOME=below)
     assert done.code == 4
-    assert done.err.startswith(("unspool: cannot make the store's folder", "unspool: cannot read"))
+    assert done.err.startswith(("unspool: cannot create the store folder", "unspool: cannot read"))
     assert "Traceback" not in done.err
 
 
@@ -182,6 +187,6 @@ def test_a_config_folder_that_cannot_be_reached_does_not_make_its_sessions_gone(
     (tmp_path / "closed").chmod(0o000)
     done = unprivileged.run("ls", "--json", "--config-dir", world.root)
     (tmp_path / "closed").chmod(0o700)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.err) == (0, f"unspool: skipped `{world.root}`: permission denied\n")
     assert rows(unprivileged.folder, world.root) == before
-    assert not json.loads(done.out)[0]["gone"]
+    assert not json.loads(done.out)["items"][0]["gone"]

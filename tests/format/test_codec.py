@@ -80,8 +80,8 @@ def test_a_whole_document_after_a_torn_one_is_found(torn: Any, whole: Any, data:
         (DEEP, "not an object: a list"),
         (b"\0\0\0\n", "NUL padding"),
         (b"\xef\xbb\xbf\n", "byte order mark"),
-        (b'{"type":"user","uuid":"a', "torn: the object has no end"),
-        (b'wrong"}\n', "torn: not the start of an object"),
+        (b'{"type":"user","uuid":"a', "truncated JSON object"),
+        (b'wrong"}\n', "truncated: not the start of a JSON object"),
         (b'{"a":NaN}\n', "malformed JSON: invalid character (byte 5)"),
         (b'{"a":"\x01"}\n', "malformed JSON: invalid character (byte 6)"),
         (b'{"type":"user","uuid":1,"a":tru}\n', "malformed JSON: invalid character (byte 32)"),
@@ -133,12 +133,12 @@ def test_of_two_equal_keys_the_last_counts() -> None:
 
 def test_the_torn_end_of_a_record_costs_nothing_after_it() -> None:
     torn, whole = decode(b'ing"},"uuid":"x"}{"type":"mode"}\n')
-    assert torn == BadLine(0, 17, "torn: not the start of an object")
+    assert torn == BadLine(0, 17, "truncated: not the start of a JSON object")
     assert isinstance(whole, Entry)
 
 
 def test_an_object_inside_a_torn_record_is_not_taken_for_a_line() -> None:
-    assert decode(b'{"type":"user","message":{"role":"user"},"uu') == [BadLine(0, 44, "torn: the object has no end")]
+    assert decode(b'{"type":"user","message":{"role":"user"},"uu') == [BadLine(0, 44, "truncated JSON object")]
 
 
 def test_what_is_left_of_a_torn_record_is_not_taken_for_a_line() -> None:
@@ -153,7 +153,7 @@ def test_what_is_left_of_a_torn_record_is_not_taken_for_a_line() -> None:
 
 def test_a_torn_line_full_of_braces_is_given_up_in_time() -> None:
     line = b'{"a":' * 20_000
-    assert decode(line) == [BadLine(0, len(line), "torn: the object has no end")]
+    assert decode(line) == [BadLine(0, len(line), "truncated JSON object")]
 
 
 def test_an_unknown_type_keeps_its_envelope() -> None:

@@ -16,6 +16,7 @@ from unspool.format.blocks import Message, Text
 from unspool.format.codec import decode
 from unspool.format.plain_lines import decode_plain, decode_spoken_fields
 from unspool.format.projections import (
+    LONG_TEXT,
     BilledMessage,
     FileChangeResult,
     GlanceBlock,
@@ -25,6 +26,7 @@ from unspool.format.projections import (
     decode_billed_line,
     decode_file_change,
     decode_glance,
+    decode_long_glance,
     decode_raw_line,
     decode_text_line,
 )
@@ -71,7 +73,9 @@ def assert_same_message(narrow: BilledMessage | TextMessage | RawMessage, messag
         assert [block.text for block in kinds if hasattr(block, "text")] == texts
 
 
-NARROW: list[Callable[[bytes], Any]] = [decode_billed_line, decode_glance, decode_text_line, decode_raw_line]
+NARROW: list[Callable[[bytes], Any]] = [
+    decode_billed_line, decode_glance, decode_long_glance, decode_text_line, decode_raw_line,
+]  # fmt: skip
 
 
 @given(lines, st.sampled_from(NARROW))
@@ -88,6 +92,29 @@ def test_a_narrow_line_has_the_values_of_the_record(line: bytes, decode_narrow: 
     if isinstance(message := getattr(entry.record, "message", None), Message) and narrow.message:
         with suppress(*DECODE_ERRORS):  # what a raw line leaves encoded may be anything
             assert_same_message(narrow.message, message)
+
+
+@given(lines | torn)
+def test_a_long_line_is_glanced_at_as_a_short_one(line: bytes) -> None:
+    found = []
+    for decode_narrow in (decode_glance, decode_long_glance):
+        try:
+            found.append(msgspec.structs.asdict(decode_narrow(line)))
+        except DECODE_ERRORS:
+            found.append({})
+    assert found[0] == found[1]
+
+
+@given(st.sampled_from(["word ", "Wörter ", '\\ "']), st.booleans())
+def test_of_a_long_text_only_the_beginning_is_decoded(word: str, is_block: bool) -> None:
+    text = word * (LONG_TEXT // len(word) + 1000)
+    content = [{"type": "text", "text": text}, {"type": "text", "text": "short"}] if is_block else text
+    glance = decode_long_glance(msgspec.json.encode({"type": "user", "message": {"content": content}}))
+    blocks = glance.message.content
+    beginning = blocks if isinstance(blocks, str) else blocks[0].text
+    assert text.startswith(beginning)
+    assert LONG_TEXT // 4 < len(beginning) < len(text)
+    assert isinstance(blocks, str) or blocks[1].text == "short"
 
 
 @given(st.binary() | lines | torn, st.integers(0, 1000))

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import io
 import json
 import os
 import re
 import shlex
+import shutil
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from datetime import datetime
@@ -24,7 +28,8 @@ import click
 
 from unspool.cli.main import unspool
 from unspool.errors import UnspoolError
-from unspool.store import parse_zone, preferences
+from unspool.format import parse_zone
+from unspool.store import preferences
 from unspool.web import AllowedHosts, RequestGuard, create_app
 from unspool.web.serving import Site
 
@@ -32,6 +37,8 @@ EXIT_CODES = {0, 1, 3, 4, 5, 6}
 """Not 2: a command line that is wrong would try nothing."""
 TOKEN = "t" * 40
 STEP = re.compile(r"[?&;]step=([^&\"'<> ]+)")
+LONGEST = 120.0
+"""Seconds after which a command or page is taken to hang; the slowest takes five."""
 MAX_STEPS = 12
 """Steps of a session that are opened; all of them would take most of the time of a round."""
 
@@ -48,6 +55,10 @@ class Failure(NamedTuple):
         lines = [line.strip() for line in self.detail.splitlines() if line.strip()]
         places = [line for line in lines if line.startswith("File ") and "/unspool/" in line]
         return f"{lines[-1][:100] if lines else '?'} at {places[-1] if places else '?'}"
+
+
+class Hang(BaseException):
+    """A command or page did not end. No `OSError`, which commands may handle."""
 
 
 COMMANDS = [
@@ -68,7 +79,7 @@ SESSION_COMMANDS = [
     "edit clone {id} --plan", "edit fork {id} --at 1 --plan", "edit trim {id} --results --superseded-reads --plan",
     "edit trim {id} --to 40% --plan", "edit compress {id} --keep-last 1 --no-model --plan",
     "edit move {id} --to / --plan", "edit clone {id}", "edit trim {id} --to 60%", "restore {id} --dry-run --json",
-    "search tide --session {id}",
+    "search tide --session {id}", "edit trim {id} --results --in-place", "edit undo --yes", "restore {id}",
 ]  # fmt: skip
 
 SLOW_COMMANDS = [
@@ -80,6 +91,17 @@ SLOW_COMMANDS = [
     "lake sql --lake {out}/lake 'SELECT count(*) FROM responses'",
 ]  # fmt: skip
 """Commands that start processes; run in some rounds only."""
+
+LAST_COMMANDS = [
+    "edit undo --yes",
+    "edit undo --merge --yes",
+    "edit log --json",
+    "sync --deep --json",
+    "sync --rebuild --json",
+    "ls --json",
+    "doctor --json",
+]
+"""Commands that change the data folder, after all others."""
 
 PAGES = [
     "/", "/board.json", "/sessions", "/sessions.json", "/sessions?q=tide", "/search?q=tide", "/search.json?q=tide",
@@ -96,19 +118,41 @@ SESSION_PAGES = [
 ]  # fmt: skip
 
 
-def run_everything(config: Path, data: Path, *, slow: bool) -> Iterator[Failure]:
-    """Run every command and ask for every page; yield what failed."""
-    with _environment(config, data):
+def run_everything(
+    config: Path, data: Path, *, slow: bool, sessions: int | None = None, rebuild: bool = True, may_refuse: bool = False
+) -> Iterator[Failure]:
+    """Run every command and ask for every page; yield what failed.
+
+    `sessions` limits how many are looked at. With `may_refuse`, a page may answer with an error that it explains.
+    """
+    with environment(config, data):
         for command in COMMANDS:
             yield from run_command(command)
-        ids = session_ids(config)
+        ids = session_ids(config)[:sessions]
         for id in ids:
             for command in SESSION_COMMANDS:
                 yield from run_command(command.replace("{id}", id))
         if slow:
+            shutil.rmtree(data.parent / "parquet", ignore_errors=True)
             for command in SLOW_COMMANDS:
                 yield from run_command(command.replace("{out}", str(data.parent)))
-        yield from asyncio.run(_ask_pages(config, data, ids))
+        try:
+            with _limit_time():
+                yield from asyncio.run(ask_pages(config, data, ids, may_refuse=may_refuse))
+        except UnspoolError:  # settings that cannot be read: the server does not start
+            pass
+        except (Exception, Hang):  # noqa: BLE001
+            yield Failure("pages", traceback.format_exc())
+        for command in LAST_COMMANDS if rebuild else ():
+            yield from run_command(command)
+
+
+_runs = [0]
+
+
+def count_runs() -> int:
+    """Return how many commands were run and pages asked for in this process."""
+    return _runs[0]
 
 
 def session_ids(config: Path) -> list[str]:
@@ -118,11 +162,13 @@ def session_ids(config: Path) -> list[str]:
 
 def run_command(command: str) -> list[Failure]:
     """Run one command, written as for a shell; return how it failed, if it did."""
+    _runs[0] += 1
     arguments = shlex.split(command)
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace")
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            code: Any = unspool.main(arguments, prog_name="unspool", standalone_mode=False)
+            with _limit_time():
+                code: Any = unspool.main(arguments, prog_name="unspool", standalone_mode=False)
         except (UnspoolError, click.ClickException) as error:
             code = error.exit_code
             print(error, file=sys.stderr)
@@ -145,9 +191,10 @@ def run_command(command: str) -> list[Failure]:
     return []
 
 
-async def _ask_pages(config: Path, data: Path, ids: list[str]) -> list[Failure]:
+async def ask_pages(config: Path, data: Path, ids: list[str], *, may_refuse: bool = False) -> list[Failure]:
+    """Ask for every page, and for those of some sessions; return what failed."""
     settings = preferences.read_preferences(data)
-    site = Site(config, data, settings, lambda: datetime.now().astimezone(), lambda: None, parse_zone("UTC"))
+    site = Site(config, data, settings, lambda: datetime.now().astimezone(), list, parse_zone("UTC"))
     app = create_app(site, RequestGuard(AllowedHosts("127.0.0.1", 80), TOKEN))
     failures: list[Failure] = []
 
@@ -157,7 +204,7 @@ async def _ask_pages(config: Path, data: Path, ids: list[str]) -> list[Failure]:
         except Exception:  # noqa: BLE001
             failures.append(Failure(path, traceback.format_exc()))
             return ""
-        if status >= 500:
+        if (status >= 500 or status in (401, 403)) and not may_refuse:  # nothing is tried by who is not let in
             failures.append(Failure(path, body.decode()))
         return body.decode(errors="replace")
 
@@ -175,6 +222,7 @@ async def _ask_pages(config: Path, data: Path, ids: list[str]) -> list[Failure]:
 
 async def ask(app: Any, path: str) -> tuple[int, bytes]:
     """Send a GET request to an ASGI application; return the status and the body."""
+    _runs[0] += 1
     name, _, query = path.partition("?")
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
@@ -199,7 +247,28 @@ async def ask(app: Any, path: str) -> tuple[int, bytes]:
 
 
 @contextlib.contextmanager
-def _environment(config: Path, data: Path) -> Iterator[None]:
+def _limit_time() -> Iterator[None]:
+    """Raise `Hang` in code that takes too long; if that does not help, say where it hangs and end the process."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        raise Hang
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST)
+    faulthandler.dump_traceback_later(2 * LONGEST, exit=True, file=2)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        faulthandler.cancel_dump_traceback_later()
+
+
+@contextlib.contextmanager
+def environment(config: Path, data: Path) -> Iterator[None]:
     """Let commands read one config folder and keep their data in another."""
     before = dict(os.environ)
     os.environ.update(CLAUDE_CONFIG_DIR=str(config), UNSPOOL_HOME=str(data), HOME=str(data.parent), COLUMNS="100")

@@ -10,7 +10,7 @@ import pyte
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unspool.display.safe import clean, clean_json, clean_line
+from unspool.display.safe import clean, clean_json, clean_line, has_no_width
 
 longer = settings(max_examples=int(os.environ.get("UNSPOOL_FUZZ_EXAMPLES", "200")), deadline=None)
 
@@ -32,6 +32,8 @@ special = st.sampled_from(
         ),
         *(b"[", b"]", b"\\", b";", b"?", b"0", b"2J", b"1049h", b"31m", b"6n", b"c", b" ", b"\t", b"\r\n"),
         *(b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\xff", b"\xf4\x90\x80\x80"),
+        # Floods of what has no width: marks, joiners, variation selectors, Hangul vowels.
+        *(flood.encode() * 40 for flood in ("\u0301", "\u200d", "\ufe0f", "\u1160", "\u20dd", "\U000e0101", "\u3164")),
     ]
 )
 data = st.lists(special | st.binary(max_size=6), max_size=60).map(b"".join)
@@ -50,6 +52,16 @@ def test_no_bytes_come_out_harmful(text: str) -> None:
     assert not set(clean(text)) & HARMFUL
     assert not set(clean_line(text)) & (HARMFUL | {"\n", "\t"})
     assert not set(clean_json(text)) & HARMFUL
+
+
+@longer
+@given(texts | data.map(lambda raw: raw.decode(errors="replace")))
+def test_no_more_than_thirty_characters_share_a_cell(text: str) -> None:
+    for safe in (clean(text), clean_line(text), clean_json(text)):
+        run = 0
+        for character in safe:
+            run = run + 1 if has_no_width(character) else 0
+            assert run <= 30
 
 
 @longer

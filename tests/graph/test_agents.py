@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,10 +14,10 @@ from tests.graph.test_messages import as_json, sessions
 from tests.real_files import corpus
 from unspool.format.records import Entry
 from unspool.format.side_files.json import AgentMeta
-from unspool.graph.agents import AgentClass, AgentFile, link_agents
+from unspool.graph.agents import AgentClass, AgentFile, AgentSigns, choose_calls, link_agents
 from unspool.home import Home, Session
 from unspool.read.source_tree import scan
-from unspool.testing.build import Built, Json, Step, assistant, progress, session, tool_result, tool_use, user
+from unspool.testing.build import Built, Json, Step, assistant, note, progress, session, tool_result, tool_use, user
 
 
 def file(id: str, *steps: Step, meta: AgentMeta | None = None, in_workflow: bool = False) -> AgentFile:
@@ -53,6 +54,40 @@ def test_a_meta_file_names_the_call() -> None:
 def test_a_meta_file_may_name_the_call_of_any_tool() -> None:
     files = [asked("look", meta=AgentMeta(tool_use_id="t1"))]
     assert linked(files, assistant(tool_use("Skill", id="t1"))) == [("a1", "meta", "t1")]
+
+
+NOTICE = "<task-notification>\n<task-id>{}</task-id>\n<tool-use-id>{}</tool-use-id>\n<status>completed</status>"
+
+
+def test_the_notification_of_its_end_names_agent_and_call() -> None:
+    steps = [assistant(task("t1", "another prompt")), user(NOTICE.format("a1", "t1"))]
+    assert linked([asked("look")], *steps) == [("a1", "progress", "t1")]
+    assert linked([asked("look")], steps[0], user(NOTICE.format("a1", ""))) == [("a1", None, None)]
+
+
+def forked(id: str = "a1", prompt: str = "look", after: str | None = "u1") -> AgentFile:
+    """An agent that a person forked with `/fork`."""
+    steps = [note("fork-context-ref", parentSessionId="s", parentLastUuid=after, contextLength=3), user(prompt)]
+    return file(id, *steps, assistant("found"), meta=AgentMeta(agent_type="fork", is_fork=True))
+
+
+def test_a_fork_without_a_call_is_linked_to_the_line_it_was_forked_after() -> None:
+    (agent,) = link_agents(session(user("hi"), assistant(task("t1", "look"))).entries, [forked()])
+    assert (agent.linked_by, agent.call, agent.forked_from, agent.type) == ("fork", None, "u1", "fork")
+    assert agent.is_linked
+    assert agent.kind is AgentClass.TASK
+
+
+def test_a_fork_that_a_call_started_is_linked_to_the_call() -> None:
+    started = msgspec.structs.replace(forked(), meta=AgentMeta(agent_type="fork", is_fork=True, tool_use_id="t1"))
+    (agent,) = link_agents(session(assistant(task("t1", "x"))).entries, [started])
+    assert (agent.linked_by, agent.forked_from) == ("meta", None)
+
+
+@pytest.mark.parametrize("id", ["acompact-1", "aprompt_suggestion-1"])
+def test_forks_that_claude_code_makes_for_itself_stay_apart(id: str) -> None:
+    (agent,) = link_agents(session(user("hi")).entries, [forked(id)])
+    assert (agent.kind, agent.is_linked) == (AgentClass.SPECIAL, False)
 
 
 @pytest.mark.parametrize("name", ["Task", "Agent"])
@@ -311,3 +346,14 @@ def plain_signs(one: Session) -> dict[str, str]:
 def _says(entry: Entry, id: str) -> bool:
     """Tell whether a line is the result or progress of a call."""
     return entry.record.__class__.__name__ in ("User", "Progress") and id.encode() in entry.line
+
+
+def test_a_call_that_is_certain_is_not_given_to_another_agent_with_the_same_prompt() -> None:
+    signs = [
+        AgentSigns("a1", prompt="look"),
+        AgentSigns("a2", call="t1", prompt="look"),
+        AgentSigns("a3", "gone", "look"),
+    ]
+    found = choose_calls(signs, {"t1", "t2", "t3"}, [("result", {"a3": "t3"})], {"look": ["t1", "t2", "t3"]})
+    assert found == {"a1": ("t2", "prompt"), "a2": ("t1", "meta"), "a3": ("t3", "result")}
+    assert choose_calls(signs[:1], {"t1"}, (), {"look": ["t1"]}, taken=["t1"]) == {}

@@ -253,6 +253,65 @@ def test_history_appended_again_is_not_doubled() -> None:
     assert words(second.blocks) == ["b"]
 
 
+def joined_again(first: int, last: int, **changes: Any) -> Step:
+    """Earlier lines of one answer once more, as one line."""
+
+    def write(writer: Writer) -> None:
+        lines = [as_json(line) for line in writer.lines[first : last + 1]]
+        blocks = [block for line in lines for block in line["message"]["content"]]
+        writer.add({**lines[0], "uuid": "joined", "message": {**lines[0]["message"], "content": blocks}, **changes})
+
+    return Step(write)
+
+
+def split_again(number: int) -> Step:
+    """An earlier line once more, a line for each of its blocks."""
+
+    def write(writer: Writer) -> None:
+        line = as_json(writer.lines[number])
+        for block in line["message"]["content"]:
+            writer.add({**line, "uuid": f"split-{block['type']}", "message": {**line["message"], "content": [block]}})
+
+    return Step(write)
+
+
+@pytest.mark.parametrize("changes", [{}, {"timestamp": "2026-01-06T09:00:00.000Z"}])
+def test_history_appended_again_in_other_lines_is_not_doubled(changes: Json) -> None:
+    answer = assistant(thinking("t"), "a", tool_use("Read", id="t"))
+    made = session(user("hi"), answer, joined_again(1, 3, **changes), tool_result(), assistant("b"))
+    _, first, _, second = group_messages(made.entries)
+    assert [type(placed.block).__name__ for placed in first.blocks] == ["Thinking", "Text", "ToolUse"]
+    assert len(first.entries) == 3
+    assert words(second.blocks) == ["b"]
+
+
+def test_a_line_that_repeats_only_in_part_keeps_the_rest() -> None:
+    made = session(user("hi"), assistant(tool_use("Read", id="t"), tool_use("Bash", id="u")), joined_again(1, 1))
+    made = session(*[raw(line) for line in made.lines[:2]], raw(widened(made.lines[3], text("more"))))
+    (answer,) = [message for message in group_messages(made.entries) if message.role == "assistant"]
+    assert [type(placed.block).__name__ for placed in answer.blocks] == ["ToolUse", "Text"]
+    assert len(answer.entries) == 2
+
+
+def widened(line: bytes, block: Json) -> bytes:
+    value = as_json(line)
+    value["message"]["content"].append(block)
+    return json.dumps(value).encode() + b"\n"
+
+
+def test_a_line_that_is_split_when_it_is_appended_again_is_not_doubled() -> None:
+    made = session(user("hi"), assistant("a", tool_use("Read", id="t")), joined_again(1, 2))
+    whole = session(raw(made.lines[0]), raw(made.lines[3]), split_again(1))
+    (answer,) = [message for message in group_messages(whole.entries) if message.role == "assistant"]
+    assert [type(placed.block).__name__ for placed in answer.blocks] == ["Text", "ToolUse"]
+    assert len(answer.entries) == 1
+
+
+def test_calls_of_other_messages_may_have_the_same_id() -> None:
+    made = session(assistant(tool_use("Read", id="call_0")), tool_result(), assistant(tool_use("Read", id="call_0")))
+    assert [len(message.blocks) for message in group_messages(made.entries)] == [1, 1, 1]
+
+
 def test_the_same_words_at_another_moment_are_said_again() -> None:
     (answer,) = group_messages(session(assistant("a", "a")).entries)
     assert words(answer.blocks) == ["a", "a"]
@@ -318,17 +377,25 @@ def test_a_prompt_is_always_final() -> None:
 def test_every_block_is_in_one_message_once(made: Built) -> None:
     entries = made.entries
     expected: Counter[int] = Counter()
-    seen: list[tuple[object, ...]] = []
+    moments: set[tuple[str, str]] = set()
+    written: list[tuple[str, object]] = []
     for entry in entries:
         record = entry.record
         if not isinstance(record, User | Assistant):
             continue
-        if isinstance(record, Assistant) and record.message.id and record.timestamp is not None:
-            line = (record.message.id, record.timestamp, record.message.content)
-            if line in seen:
-                continue  # written again
-            seen.append(line)
-        expected[entry.offset] += len(record.message.blocks)
+        id, blocks = record.message.id, record.message.blocks
+        if isinstance(record, User) or id is None:
+            expected[entry.offset] += len(blocks)
+            continue
+        marks = [(id, block.id if isinstance(block, ToolUse) else block) for block in blocks]
+        known = [mark in written for mark in marks]
+        repeats_call = any(
+            isinstance(block, ToolUse) for block, is_known in zip(blocks, known, strict=True) if is_known
+        )
+        is_copy = (id, record.timestamp or "") in moments or repeats_call
+        expected[entry.offset] += sum(not (is_known and is_copy) for is_known in known)
+        written += marks
+        moments |= {(id, record.timestamp)} if record.timestamp is not None else set()
     placed = Counter(placed.entry.offset for message in group_messages(entries) for placed in message.blocks)
     assert placed == +expected
 
@@ -353,21 +420,34 @@ def test_a_missing_line_never_raises(made: Built, place: int) -> None:
 def test_no_block_of_a_real_file_is_lost_or_doubled() -> None:
     for source in scan(corpus()).of(Kind.SESSION, Kind.AGENT):
         expected: dict[str, int] = {}
-        copies: set[str] = set()
+        written: set[str] = set()
         for line in map(as_json, source.path.read_bytes().splitlines()):
             message = line.get("message")
             if line.get("type") not in ("user", "assistant") or not isinstance(message, dict):
                 continue
-            if line["type"] == "assistant" and message.get("id") and line.get("timestamp"):
-                copy = json.dumps([message["id"], line["timestamp"], message.get("content")])
-                if copy in copies:
-                    continue
-                copies.add(copy)
-            for kind in _plain_blocks(message.get("content")):
+            kinds, marks = _plain_blocks(message.get("content")), []
+            if line["type"] == "assistant" and message.get("id"):
+                moment = json.dumps([message["id"], line.get("timestamp")])
+                marks = [json.dumps([message["id"], mark]) for mark in _plain_marks(message.get("content"))]
+                is_copy = moment in written or any(
+                    mark in written for kind, mark in zip(kinds, marks, strict=True) if kind == "tool_use"
+                )
+                kinds = [kind for kind, mark in zip(kinds, marks, strict=True) if not (is_copy and mark in written)]
+                written |= {*marks, *([moment] if line.get("timestamp") else [])}
+            for kind in kinds:
                 expected[kind] = expected.get(kind, 0) + 1
         entries = [item for item in read_items(source.path) if isinstance(item, Entry)]
         found = Counter(_type(placed.block) for message in group_messages(entries) for placed in message.blocks)
         assert found == expected, source.path.name
+
+
+def _plain_marks(content: Any) -> list[Any]:
+    """Return what equal blocks have in common: of calls their id."""
+    blocks = content if isinstance(content, list) else [content] if content else []
+    return [
+        {"call": block["id"]} if isinstance(block, dict) and block.get("type") == "tool_use" else block
+        for block in blocks
+    ]
 
 
 def words(blocks: Any) -> list[str]:

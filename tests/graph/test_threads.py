@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.graph.test_messages import again, sessions
 from unspool.format.blocks import Text, ToolResult
 from unspool.format.records import Assistant, Entry, User
+from unspool.graph.thread_lines import find_thread_entries
 from unspool.graph.threads import (
     SessionGraph,
     Thread,
@@ -19,7 +20,6 @@ from unspool.graph.threads import (
     build_main_graph,
     find_leaf,
     find_leaf_by_oldest_rule,
-    find_thread_entries,
     find_threads,
     is_boundary,
     is_message,
@@ -213,10 +213,10 @@ def test_the_oldest_rule_takes_the_newest_time() -> None:
     assert name(found, find_leaf(found)) == "c"
 
 
-def test_of_two_messages_at_one_moment_the_oldest_rule_takes_the_later() -> None:
+def test_of_two_messages_at_one_moment_the_oldest_rule_takes_the_first() -> None:
     at = "2026-02-01T00:00:00.000Z"
     found = whole(line("a", None, timestamp=None), line("b", "a", timestamp=at), line("c", "a", timestamp=at))
-    assert name(found, find_leaf_by_oldest_rule(found)) == "c"
+    assert name(found, find_leaf_by_oldest_rule(found)) == "b"
 
 
 # Agents in the main file

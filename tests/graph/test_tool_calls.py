@@ -139,13 +139,13 @@ def test_a_structured_result_may_be_a_string() -> None:
 def test_a_call_takes_the_time_between_its_lines() -> None:
     made = session(assistant(tool_use("Bash")), tool_result(), step=2.5)
     (call,) = find_tool_calls(made.entries)
-    assert (call.started, call.ended) == ("2026-01-05T09:00:00.000Z", "2026-01-05T09:00:02.500Z")
+    assert (call.start_timestamp, call.end_timestamp) == ("2026-01-05T09:00:00.000Z", "2026-01-05T09:00:02.500Z")
     assert call.duration == timedelta(seconds=2.5)
 
 
 def test_time_that_runs_backwards_is_no_duration() -> None:
     (call,) = calls(assistant(tool_use("Bash")), tool_result(timestamp="2026-01-05T08:00:00.000Z"))
-    assert call.ended == "2026-01-05T08:00:00.000Z"
+    assert call.end_timestamp == "2026-01-05T08:00:00.000Z"
     assert call.duration is None
 
 

@@ -104,6 +104,12 @@ def test_a_permission_mode_is_not_required_of_a_person(fields: Json) -> None:
         ("Stop hook feedback:\nno", Speaker.META),
         ("[Request interrupted by user]", Speaker.INTERRUPT),
         ("[Request interrupted by user for tool use]", Speaker.INTERRUPT),
+        ("Operation stopped by hook: not today", Speaker.OUTPUT),
+        ("Operation stopped by hook", Speaker.OUTPUT),
+        ("Unknown skill: deploy", Speaker.OUTPUT),
+        ("Unknown skill: deploi. Did you mean /deploy?", Speaker.OUTPUT),
+        ("Unknown slash command: nosuch", Speaker.OUTPUT),
+        ("Implement the following plan:\n\n# Plan", Speaker.PLAN),
     ],
 )
 def test_the_first_words_tell_what_the_program_writes(words: str, expected: Speaker) -> None:
@@ -127,6 +133,40 @@ def test_the_first_words_tell_what_the_program_writes(words: str, expected: Spea
 )
 def test_the_line_tells_what_its_words_do_not(fields: Json, expected: Speaker) -> None:
     assert who("hi", **fields) is expected
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Unknown skill: deploy, what does that mean?",
+        "Unknown skills are a problem",
+        "Operation stopped by hooks of mine",
+        "Why is it `Operation stopped by hook: no`?",
+        "Please implement the following plan: a, b",
+    ],
+)
+def test_a_person_may_write_about_what_the_program_says(words: str) -> None:
+    assert who(words) is Speaker.HUMAN
+
+
+@pytest.mark.parametrize("fields", [{"promptSource": "typed"}, {"origin": {"kind": "human"}}])
+@pytest.mark.parametrize(
+    "words", ["Implement the following plan:\nfirst", "Unknown skill: a", "Operation stopped by hook: b"]
+)
+def test_a_line_that_says_it_was_typed_is_a_person_s(words: str, fields: Json) -> None:
+    assert who(words, **fields) is Speaker.HUMAN
+
+
+def test_a_plan_on_the_line_tells_more_than_who_sent_it() -> None:
+    words = "Implement the following plan:\n\n# Plan"
+    assert who(words, planContent="# Plan", promptSource="typed") is Speaker.PLAN
+    assert who("Fix it.", planContent="# Plan") is Speaker.HUMAN
+
+
+def test_a_command_that_an_agent_ran_is_told_by_what_its_line_lacks() -> None:
+    assert who("/code-review", version="2.1.326") is Speaker.COMMAND
+    assert who("/code-review", version="2.1.326", promptSource="sdk") is Speaker.HUMAN
+    assert who("/tmp is full", version="2.1.100") is Speaker.HUMAN
 
 
 def test_a_result_is_a_result_whatever_its_words_say() -> None:
@@ -182,6 +222,31 @@ def test_what_the_program_queues_is_no_prompt(content: str, version: str) -> Non
 
 def test_only_what_is_put_into_the_queue_counts() -> None:
     assert typed(enqueue("a", "popAll"), enqueue("b", "remove"), enqueue(None), enqueue([])) == []
+
+
+def test_what_a_person_takes_back_from_the_queue_is_no_prompt() -> None:
+    taken = [enqueue("a"), enqueue("b"), enqueue("a", "popAll"), enqueue("b", "popAll")]
+    assert typed(user("hi"), *taken, user("a and b")) == [("human", "hi"), ("human", "a and b")]
+    assert typed(enqueue("a"), enqueue("b"), enqueue("b", "popAll")) == [("queued", "a")]
+
+
+def test_all_that_waits_is_taken_back_where_the_line_names_no_text() -> None:
+    delivered = [enqueue("a"), enqueue(None, "dequeue"), enqueue("b"), enqueue(None, "remove")]
+    assert typed(*delivered, enqueue("c"), enqueue("d"), enqueue(None, "popAll")) == [("queued", "a"), ("queued", "b")]
+
+
+def test_of_equal_texts_one_is_taken_back() -> None:
+    assert typed(enqueue("a"), enqueue(None, "dequeue"), enqueue("a"), enqueue("a", "popAll")) == [("queued", "a")]
+
+
+def test_a_text_that_was_taken_back_may_be_sent_all_the_same() -> None:
+    assert typed(enqueue("a"), enqueue("a", "popAll"), enqueue("a")) == [("queued", "a")]
+    assert typed(enqueue("a"), enqueue("a", "popAll"), user("a")) == [("human", "a")]
+
+
+def test_a_notification_in_the_queue_stays_when_the_prompts_are_taken_back() -> None:
+    waiting = [enqueue(NOTICE), enqueue("a"), enqueue(None, "popAll"), enqueue(None, "dequeue"), enqueue("b")]
+    assert typed(*waiting, enqueue(None, "popAll")) == []
 
 
 def test_a_queued_prompt_may_be_blocks() -> None:
@@ -260,6 +325,66 @@ def test_a_queued_prompt_begins_a_turn() -> None:
     ]
 
 
+INIT = "<command-message>init</command-message>\n<command-name>/init</command-name>"
+GREET = "<command-message>greet</command-message><command-name>/greet</command-name><command-args>you</command-args>"
+GOAL = "<command-name>/goal</command-name>\n<command-message>goal</command-message>\n<command-args>win</command-args>"
+CAVEAT = "<local-command-caveat>Caveat: run by the user</local-command-caveat>"
+
+
+def turns(*steps: Step, version: str = "2.1.29") -> list[tuple[str, str, bool, int]]:
+    found = split_turns(session(*steps, version=version).entries)
+    return [(turn.speaker.value, turn.text, turn.is_human, len(turn.entries)) for turn in found]
+
+
+def test_a_command_that_starts_work_begins_a_turn_of_its_own_kind() -> None:
+    steps = [
+        user(INIT),
+        user(text("Look around."), isMeta=True),
+        assistant("I see."),
+        user("thanks"),
+        assistant("Yes."),
+    ]
+    assert turns(*steps) == [("command", "/init", False, 2), ("human", "thanks", True, 1)]
+    assert typed(*steps) == [("human", "thanks")]
+    assert turns(user(GREET), assistant("Hi.")) == [("command", "/greet you", False, 1)]
+
+
+def test_a_local_command_begins_no_turn() -> None:
+    local = [user(CAVEAT, isMeta=True), user(GOAL), user("<local-command-stdout>off</local-command-stdout>")]
+    assert turns(*local) == []
+    assert turns(*local, user(CAVEAT, isMeta=True), user("hi")) == [("human", "hi", True, 0)]
+
+
+@pytest.mark.parametrize("id", [{}, {"promptId": "p"}])
+def test_a_local_command_that_gives_the_model_a_task_begins_a_turn(id: Json) -> None:
+    printed = user("<local-command-stdout>Goal set</local-command-stdout>", **id)
+    task = user("Work toward it.", isMeta=True, **id)
+    assert turns(user(GOAL, **id), printed, task, assistant("OK.")) == [("command", "/goal win", False, 3)]
+
+
+def test_a_text_for_another_prompt_starts_no_command() -> None:
+    other = user("Stop hook feedback of another turn", isMeta=True, promptId="q")
+    assert turns(user(GOAL, promptId="p"), other, assistant("OK.")) == []
+
+
+def test_a_command_with_an_origin_begins_a_turn() -> None:
+    assert turns(user(GOAL, turnOrigin="sdk"), assistant("OK."), version="2.1.326") == [
+        ("command", "/goal win", False, 1)
+    ]
+
+
+@pytest.mark.parametrize("fields", [{"sourceToolUseID": "toolu_1"}, {"isSidechain": True}])
+def test_a_command_that_the_model_ran_begins_no_turn(fields: Json) -> None:
+    ran = [user(GREET, **fields), user("Greet.", isMeta=True, **fields)]
+    assert turns(user("hi"), assistant(tool_use("Skill")), tool_result(), *ran) == [("human", "hi", True, 4)]
+
+
+def test_an_accepted_plan_begins_a_turn_of_its_own_kind() -> None:
+    words = "Implement the following plan:\n\n# Plan"
+    assert turns(user(words, planContent="# Plan"), assistant("OK.")) == [("plan", words, False, 1)]
+    assert typed(user(words, planContent="# Plan")) == []
+
+
 def test_without_a_prompt_there_is_no_turn() -> None:
     assert split_turns(session(assistant("hi"), system("informational", "hm")).entries) == []
 
@@ -274,7 +399,8 @@ def test_every_line_after_the_first_prompt_is_in_one_turn(made: Built) -> None:
     found = split_turns(made.entries)
     lines = [entry for turn in found for entry in (turn.prompt, *turn.entries)]
     assert lines == made.entries[len(made.entries) - len(lines) :]
-    assert [(turn.prompt, turn.speaker, turn.text) for turn in found] == find_prompts(made.entries)
+    human = [(turn.prompt, turn.speaker, turn.text) for turn in found if turn.is_human]
+    assert human == find_prompts(made.entries)
 
 
 @given(sessions)

@@ -41,7 +41,7 @@ def test_after_that_each_line_is_told_once(world: World) -> None:
     assert kinds(events) == ["message", "tool_call", "tool_result", "compaction", "session_changed"]
     assert (events[1].tool, events[1].target, events[1].id) == ("Bash", "touch a", "t1")
     assert (events[2].id, events[2].failed) == ("t1", True)
-    assert events[0].facts["stopReason"] == "tool_use"
+    assert events[0].facts["stop_reason"] == "tool_use"
     assert world.board.refresh([path]) == []
     assert world.board.refresh() == []
 
@@ -53,7 +53,7 @@ def test_events_have_the_status_that_follows_from_them(world: World) -> None:
     message, status, *_ = world.board.refresh([path])
     assert (message.event, message.status) == ("message", SessionStatus.INPUT)
     found = plain_event(status, world.now())
-    assert [*found][:7] == ["event", "session", "status", "detail", "source", "since", "at"]
+    assert [*found][:3] == ["schema", "event", "session_id"]
     assert (found["event"], found["status"], found["detail"]) == ("status", "waiting_for_input", "waiting")
     assert (found["path"], found["end"]) == (str(path), path.stat().st_size)
 
@@ -183,7 +183,7 @@ def test_a_process_that_died_ends_its_session_and_its_agents(world: World) -> No
     entry.write_text(entry.read_text().replace('"procStart": "', '"procStart": "9'))
     world.board.refresh([])
     assert [row.group for row in world.rows()] == [BoardGroup.ENDED, BoardGroup.ENDED]
-    assert world.row().verdict.activity.message == "its process died"
+    assert world.row().verdict.activity.message == "its process has exited"
 
 
 def test_a_file_that_has_gone_has_no_row(world: World) -> None:

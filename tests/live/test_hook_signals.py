@@ -81,7 +81,16 @@ def test_the_last_signal_of_each_event_is_kept(tmp_path: Path) -> None:
         hand(hook_command("Notification", tmp_path), told("Notification", message=words))
     hand(hook_command("Stop", tmp_path), told("Stop", background_tasks=[{"status": "running"}, {"status": "done"}, 7]))
     found = HookSignals(tmp_path).by_session()[ID]
-    assert (found["Notification"].message, found["Stop"].agents) == ("two", 1)
+    assert (found["Notification"].message, found["Stop"].agents, found["Stop"].commands) == ("two", 1, 0)
+
+
+def test_commands_in_the_background_are_counted_apart_from_agents(tmp_path: Path) -> None:
+    tasks = [{"type": "shell", "status": "running"}, {"type": "shell", "status": "completed"}, {"status": "running"}]
+    hand(hook_command("Stop", tmp_path), told("Stop", background_tasks=tasks))
+    hand(hook_command("SessionStart", tmp_path), told("SessionStart"))
+    found = HookSignals(tmp_path).by_session()[ID]
+    assert (found["Stop"].agents, found["Stop"].commands) == (1, 1)
+    assert found["SessionStart"].commands is None
 
 
 def test_a_file_that_claims_another_session_or_event_is_not_believed(tmp_path: Path) -> None:

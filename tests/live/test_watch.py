@@ -144,10 +144,10 @@ TOLD = OSError("OS file watch limit reached. (Error { kind: MaxFilesWatch, paths
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (LIMIT, "the system's limit of watches is reached"),
-        (TOLD, "the system's limit of watches is reached"),
-        (ImportError("watchfiles"), "watchfiles is not installed (`pip install 'unspool[web]'`)"),
-        (RuntimeError("odd"), "files cannot be watched: odd"),
+        (LIMIT, "the system's limit on file watches is reached"),
+        (TOLD, "the system's limit on file watches is reached"),
+        (ImportError("watchfiles"), "the `web` extra is not installed"),
+        (RuntimeError("odd"), "cannot watch files: odd"),
     ],
 )
 def test_where_files_cannot_be_watched_they_are_looked_at_and_that_is_said(
@@ -172,7 +172,7 @@ def test_a_watcher_that_breaks_is_replaced_by_looks_and_that_is_said(world: Worl
         writer.write(world.build(user("seen")).data)
         seen = step_until(watch, lambda events: has("mode")(events) and has("prompt")(events))
     assert [event.text for event in seen if event.event == "mode"] == [
-        "polling every 1 s: the system's limit of watches is reached"
+        "polling every 1 s: the system's limit on file watches is reached"
     ]
 
 

@@ -51,6 +51,23 @@ def test_an_agent_is_known_by_its_prompt_where_nothing_else_tells(tmp_path: Path
     assert [row.agent for section in view.sections.read_turns(None) for row in section.rows] == [None, "abc"]
 
 
+def test_an_agent_that_a_person_forked_stands_at_the_line_it_was_forked_after(tmp_path: Path) -> None:
+    import unspool
+    from unspool.page.view import PageView
+    from unspool.testing.build import note
+
+    story = session(user("go"), assistant("done"), id=ID)
+    folder = story.save(tmp_path).with_suffix("") / "subagents"
+    folder.mkdir(parents=True)
+    last = story.entries[1]
+    reference = note("fork-context-ref", parentSessionId=ID, parentLastUuid=last.record.uuid, contextLength=2)
+    (folder / "agent-afork.jsonl").write_bytes(session(reference, user("do it"), agent="afork", id=ID).data)
+    (folder / "agent-afork.meta.json").write_text('{"agentType":"fork","isFork":true,"description":"Look"}')
+    tree = PageView.read(unspool.open(tmp_path).session(ID)).agents.read_tree()
+    assert [(node.id, node.type, node.key) for node in tree.members] == [("afork", "fork", f"{last.offset}.0")]
+    assert tree.others == ()
+
+
 def test_opening_a_session_reads_no_agent(tmp_path: Path) -> None:
     view = built(tmp_path)
     folder = view.source.path.with_suffix("") / "subagents"
@@ -69,7 +86,7 @@ def test_of_too_much_only_beginnings_and_ends_are_read(tmp_path: Path, monkeypat
         "a2": (None, "read"),
         "a3": (None, "deep"),
     }
-    assert "too much to read" in Renderer(session_links(ID)).agents(tree)
+    assert "too large for a table" in Renderer(session_links(ID)).agents(tree)
 
 
 def test_agents_without_a_call_stand_apart(tmp_path: Path) -> None:

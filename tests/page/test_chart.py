@@ -23,7 +23,7 @@ def test_each_request_is_counted_once_with_all_its_tokens(tmp_path: Path) -> Non
     view = viewed(tmp_path, user("go"), assistant("a", "b", tool_use("Bash")), tool_result("x"), request(500))
     chart = view.chart()
     assert [(column.read, column.write, column.fresh) for column in chart.columns] == [(12_000, 200, 4), (500, 100, 10)]
-    assert chart.spent == view.outline().head.usage.cost
+    assert chart.spent == view.outline().head.usage.cost_micros
     assert chart.peak == 12_204
 
 
@@ -54,10 +54,10 @@ def test_the_limit_is_the_models_own(tmp_path: Path) -> None:
     ("lines", "reason"),
     [
         ([request(50_000), request(60_000)], None),
-        ([request(50_000), request(0, 60_000)], "the beginning of the prompt had changed"),
+        ([request(50_000), request(0, 60_000)], "the start of the prompt had changed"),
         (
             [request(50_000), request(0, 60_000, timestamp="2026-01-05T09:10:00.000Z")],
-            "9 min 59 s had passed, and the cache lives 5 min",
+            "idle for 9 min 59 s, longer than the cache lifetime of 5 min",
         ),
         ([request(50_000), request(0, 60_000, model="claude-haiku-4-5")], "another model"),
         ([request(50_000), compaction("so far"), request(0, 60_000)], None),
@@ -77,7 +77,7 @@ def test_a_long_session_has_few_columns_and_all_the_cost(tmp_path: Path) -> None
     assert len(chart.columns) <= MAX_COLUMNS
     assert chart.requests == 1_500
     assert chart.columns[-1].requests == 1_500
-    assert chart.spent == view.outline().head.usage.cost
+    assert chart.spent == view.outline().head.usage.cost_micros
     drawing = render_context_chart(chart, session_links("x").step)
     assert drawing.count("<") < 6 * MAX_COLUMNS
     assert "style=" not in drawing

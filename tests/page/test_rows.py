@@ -50,7 +50,7 @@ def test_one_of_everything_is_visible_at_the_usual_depth(tmp_path: Path) -> None
             (2, "⇡ pull request #7 me/project https://github.com/me/project/pull/7"),
             (2, "? unknown record `brand-new-record`"),
             (2, "? unknown attachment `brand_new_attachment`"),
-            (2, "✗ bad line torn: the object has no end 7 bytes that could not be read (failed)"),
+            (2, "✗ bad line truncated JSON object 7 bytes unreadable (failed)"),
             (3, "› prompt A wrong turn"),
             (3, "Going wrong."),
             (4, "› prompt The right turn"),

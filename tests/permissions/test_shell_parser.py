@@ -220,7 +220,7 @@ def test_a_text_made_to_take_long_does_not(text: str) -> None:
         ('a "b $(c) d"', [["c"], ["a", "b $(c) d"]]),
         ("a <<'X'\n$(b)\nX\nc", [["a"], ["c"]]),
         ("a <<X\n$(b)\nX\nc", [["a"], ["b"], ["c"]]),
-        ("r''m \\rm r\\\nm", [["rm", "rm", "rm"]]),
+        ("r''m \\rm \\\n rm", [["rm", "rm", "rm"]]),
         ("a=1 b c=2", [["b", "c=2"]]),
         ("if a; then b; fi", [["a"], ["b"]]),
         ("a # b; c\nd", [["a"], ["d"]]),

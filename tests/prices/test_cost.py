@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from unspool.prices.cost import bill_responses, cost_micros, explain_cost, format_dollars
+from unspool.prices.amounts import bill_responses, cost_micros
+from unspool.prices.cost import explain_cost, format_dollars
 from unspool.prices.price_list import Price, find_price, load_price_list, parse_own_price
 from unspool.prices.responses import Response
 
@@ -103,7 +104,7 @@ def test_an_unknown_model_costs_nothing_and_is_unpriced() -> None:
     assert cost_micros(unknown, find_price("glm-4.7")) == 0
     told = explain_cost(unknown, None)
     assert (told.parts, told.cost, told.priced) == ((), 0, False)
-    assert told.reasons == ("unpriced: no price is known for `glm-4.7`",)
+    assert told.reasons == ("unpriced: no known price for `glm-4.7`",)
 
 
 def test_an_explanation_has_a_line_for_each_kind() -> None:
@@ -126,11 +127,11 @@ def test_an_explanation_has_a_line_for_each_kind() -> None:
     ("fields", "reason"),
     [
         ({"model": "claude-opus-4-8", "speed": "fast"}, "fast: × 2.0"),
-        ({"model": "claude-opus-4-6", "speed": "fast"}, "fast: no rate is known, priced as usual"),
+        ({"model": "claude-opus-4-6", "speed": "fast"}, "fast: unknown rate, priced as standard"),
         ({"model": "claude-opus-4-8", "inference_geo": "us"}, "inference in the US: × 1.1"),
-        ({"model": "claude-opus-4-5", "inference_geo": "us"}, "inference in the US: no rate is known, priced as usual"),
-        ({"service_tier": "batch"}, "service tier `batch`: no rate is known, priced as standard"),
-        ({"final": False}, "no stop reason on any line: output may be a count from the beginning of the stream"),
+        ({"model": "claude-opus-4-5", "inference_geo": "us"}, "inference in the US: unknown rate, priced as standard"),
+        ({"service_tier": "batch"}, "service tier `batch`: unknown rate, priced as standard"),
+        ({"final": False}, "no stop reason on any line: the output count may be from the start of the stream"),
     ],
 )
 def test_an_explanation_says_why(fields: dict[str, Any], reason: str) -> None:
@@ -178,7 +179,7 @@ def test_the_lines_of_an_explanation_add_up(of: Price, fields: dict[str, int], s
 
 @given(known, counts, counts)
 def test_cost_is_additive_but_for_rounding(of: Price, one: dict[str, int], other: dict[str, int]) -> None:
-    flat = replace(of, long=None)
+    flat = of._replace(long=None)
     both = {key: one.get(key, 0) + other.get(key, 0) for key in {*one, *other}}
     apart = cost_micros(response(**one), flat) + cost_micros(response(**other), flat)
     assert abs(cost_micros(response(**both), flat) - apart) <= 1

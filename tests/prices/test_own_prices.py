@@ -52,16 +52,16 @@ def test_every_price_of_the_table_could_be_set_by_hand() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "the price of `m` has no `input`"),
-        ({"input": 1}, "the price of `m` has no `output`"),
-        ({"input": 1, "output": 1, "long_input": 2}, "the price of `m` has no `long_output`"),
-        ({"input": -1, "output": 1}, "not a price: `input` = `-1`"),
-        ({"input": "a lot", "output": 1}, "not a price: `input` = `a lot`"),
-        ({"input": True, "output": 1}, "not a price: `input` = `True`"),
-        ({"input": 0.00001, "output": 1}, "not a price: `input` = `1e-05`"),
-        ({"input": 1, "output": 1, "us": 1.25}, "not a price: `us` = `1.25`"),
-        ({"input": 1, "output": 1, "cache": 1}, "a price has no `cache`"),
-        ({"input": 1, "output": 1, "since": "May"}, "not a day: `May`"),
+        ({}, "the price of `m` lacks `input`"),
+        ({"input": 1}, "the price of `m` lacks `output`"),
+        ({"input": 1, "output": 1, "long_input": 2}, "the price of `m` lacks `long_output`"),
+        ({"input": -1, "output": 1}, "invalid price: `input` = `-1`"),
+        ({"input": "a lot", "output": 1}, "invalid price: `input` = `a lot`"),
+        ({"input": True, "output": 1}, "invalid price: `input` = `True`"),
+        ({"input": 0.00001, "output": 1}, "invalid price: `input` = `1e-05`"),
+        ({"input": 1, "output": 1, "us": 1.25}, "invalid price: `us` = `1.25`"),
+        ({"input": 1, "output": 1, "cache": 1}, "unknown price field `cache`"),
+        ({"input": 1, "output": 1, "since": "May"}, "invalid date `May`"),
     ],
 )
 def test_a_price_that_is_none_is_refused_with_a_hint(given: dict[str, object], message: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.prices.edition import DIGEST, VERSION
+from unspool.prices.bill import DIGEST, VERSION
 from unspool.prices.price_list import (
     Price,
     Rates,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from unspool.prices.cost import UsageTotals, cost_micros, total_usage
+from unspool.prices.amounts import cost_micros
+from unspool.prices.cost import UsageTotals, total_usage
 from unspool.prices.price_list import find_price
 from unspool.prices.responses import Response
 
@@ -18,7 +19,7 @@ def test_tokens_and_money_are_added() -> None:
     known = find_price("claude-opus-4-5")
     added = total_usage([one, two])
     assert (added.responses, added.input, added.output, added.total) == (2, 11, 22, 45)
-    assert added.cost == cost_micros(one, known) + cost_micros(two, known) > 0
+    assert added.cost_micros == cost_micros(one, known) + cost_micros(two, known) > 0
 
 
 def test_what_has_no_price_is_counted() -> None:

@@ -70,7 +70,7 @@ def test_every_line_is_counted_by_type_and_kind(tmp_path: Path) -> None:
         "block/hologram": 1, "system/brand_new": 1, "attachment/brand_new": 1, "progress/brand_new": 1,
         "brand-new": 1, "(no type)": 1,
     }  # fmt: skip
-    assert [bad.reason for bad in found.bad_lines] == ["not an object: a list", "torn: the object has no end"]
+    assert [bad.reason for bad in found.bad_lines] == ["not an object: a list", "truncated JSON object"]
     assert found.versions == {"2.1.325": 4}
 
 
@@ -182,11 +182,11 @@ def test_an_index_is_compared_with_the_files_beside_it(tmp_path: Path) -> None:
         _index({"sessionId": S1, "fileMtime": 1_000_000_000}, {"sessionId": gone, "fullPath": str(second)})
     )
     assert findings(report(tmp_path)) == {
-        ("index entry without file", f"`{gone}` is listed but not there"): 1,
-        ("file without index entry", f"`{S2}` is there but not listed"): 1,
+        ("index entry without file", f"`{gone}` is listed but does not exist"): 1,
+        ("file without index entry", f"`{S2}` exists but is not listed"): 1,
     }
     index.write_bytes(_index({"sessionId": S1, "fileMtime": 900_000_000}, {"sessionId": S2}))
-    assert findings(report(tmp_path)) == {("stale index time", f"`{S1}` has changed since it was listed"): 1}
+    assert findings(report(tmp_path)) == {("stale index time", f"`{S1}` changed after it was listed"): 1}
 
 
 @pytest.mark.parametrize("document", [b"", b"[", b"[]", b"\xff", b"[" * 100_000])

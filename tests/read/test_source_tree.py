@@ -144,10 +144,27 @@ def test_links_are_not_followed_and_those_that_leave_are_named(tmp_path: Path) -
     tree = scan(root)
     assert kinds(tree) == {"a/s.jsonl": "session"}
     assert {(skipped.path.name, skipped.reason) for skipped in tree.skipped} == {
-        ("away", "a link out of the tree"),
-        ("away.jsonl", "a link out of the tree"),
-        ("round", "a link that leads nowhere"),
+        ("away", "symbolic link out of the folder"),
+        ("away.jsonl", "symbolic link out of the folder"),
+        ("round", "broken symbolic link"),
     }
+
+
+def test_links_in_a_config_folder_matter_only_where_something_is_read(tmp_path: Path) -> None:
+    root, outside = tmp_path / ".claude", tmp_path / "dotfiles"
+    grow(root, "projects/-home-me/s.jsonl")
+    grow(outside, "CLAUDE.md", "skills/x.md", "todos/t.json", "agents.jsonl")
+    for name in ("CLAUDE.md", "skills", "todos"):
+        (root / name).symlink_to(outside / name)
+    (root / "gone.md").symlink_to(outside / "gone.md")
+    (root / "projects" / "-home-me" / "notes.md").symlink_to(outside / "gone.md")
+    (root / "projects" / "-home-me" / "gone.jsonl").symlink_to(outside / "gone.jsonl")
+    (root / "projects" / "-home-you").symlink_to(outside)
+    assert [(skipped.path.name, skipped.reason) for skipped in scan(root).skipped] == [
+        ("gone.jsonl", "broken symbolic link"),
+        ("-home-you", "symbolic link out of the folder"),
+        ("todos", "symbolic link out of the folder"),
+    ]
 
 
 def test_only_regular_files_are_taken(tmp_path: Path) -> None:

@@ -156,15 +156,36 @@ def messages(root: Path) -> list[Said]:
         found.setdefault((doc.path, answer or f"line {doc.offset}"), []).append(doc)
     said = []
     for (path, id), lines in found.items():
-        kept: list[Doc] = []
-        for line in lines:
-            twins = [o for o in kept if o.value.get("timestamp") == line.value.get("timestamp") is not None]
-            if not any(blocks(o.value) == blocks(line.value) for o in twins):
-                kept.append(line)
-        first = kept[0].value
+        kept = new_blocks(lines)
+        first = kept[0][0].value
         name = id if not id.startswith("line ") else first.get("uuid") or id
-        said.append(Said(path, name, kept, [(line, block) for line in kept for block in blocks(line.value)]))
+        placed = [(line, block) for line, new in kept for block in new]
+        said.append(Said(path, name, [line for line, _ in kept], placed))
     return said
+
+
+def new_blocks(lines: list[Doc]) -> list[tuple[Doc, list[Json]]]:
+    """Return the lines of a message with the blocks that no earlier line has: history may be written again."""
+    kept, seen, times = [], list[Any](), list[Any]()
+    for line in lines:
+        all_blocks, time = blocks(line.value), line.value.get("timestamp")
+        keys = [(b["type"], b.get("id")) if is_call(b) else b for b in all_blocks]
+        known = [key in seen for key in keys]
+        # An equal text in another line is a repetition only if the line is: written at the same time, or with a call.
+        repeats = (time is not None and time in times) or any(
+            k and is_call(b) for k, b in zip(known, all_blocks, strict=True)
+        )
+        new = [b for k, b in zip(known, all_blocks, strict=True) if not (k and repeats)]
+        if new or not all_blocks:
+            kept.append((line, new))
+        seen += keys
+        times.append(time)
+    return kept
+
+
+def is_call(block: object) -> bool:
+    """Tell whether a block is a tool call."""
+    return isinstance(block, dict) and block.get("type") == "tool_use"
 
 
 class Call(NamedTuple):
@@ -233,11 +254,11 @@ def billed(root: Path) -> dict[str, Json]:
     return {id: {**one, "cost_micros": cost(one)} for id, one in found.items()}
 
 
-def cost(one: Json) -> int:
-    """Return what a response cost, in micro-dollars."""
+def cost(one: Json) -> int | None:
+    """Return what a response cost, in micro-dollars; None if that is not known."""
     rates = RATES.get(one["model"])
     if rates is None:
-        return 0
+        return None
     names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens")
     exact = sum((Decimal(rate) * one[name] for rate, name in zip(rates, names, strict=True)), Decimal(0))
     return int(exact.quantize(Decimal(1), ROUND_HALF_EVEN))

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import unspool.store
+from tests.store.asking import Columns
+from tests.store.older_store import remove_command_turns
 from unspool.errors import Refused, Unreadable, UnspoolError, Unwritable
 from unspool.store.database import (
     STORE,
@@ -24,6 +26,7 @@ from unspool.store.database import (
     translate_errors,
 )
 from unspool.store.sync.changes import count_unindexed_bytes, read_stamps
+from unspool.testing.build import assistant, session, user
 
 
 def modes(folder: Path) -> set[int]:
@@ -47,10 +50,12 @@ def test_a_store_that_was_not_finished_is_finished(tmp_path: Path) -> None:
 
 
 def test_a_store_of_a_newer_unspool_is_left_as_it_is_and_named(tmp_path: Path) -> None:
-    for open_it, knows in ((open_store, 4), (open_archive, 1)):
+    for open_it, knows in ((open_store, VERSIONS[STORE]), (open_archive, 1)):
         with closing(open_it(tmp_path)) as database:
             database.execute("PRAGMA user_version = 99")
-        with pytest.raises(Refused, match=rf"made by a newer unspool \(tables 99, this one knows {knows}\)") as refused:
+        with pytest.raises(
+            Refused, match=rf"created by a newer version of unspool \(schema 99, this version supports {knows}\)"
+        ) as refused:
             open_it(tmp_path)
         assert "upgrade unspool" in (refused.value.hint or "")
         assert ("--rebuild" in (refused.value.hint or "")) == (open_it is open_store)
@@ -65,7 +70,11 @@ def test_a_store_that_is_no_database_is_named_with_what_to_do(tmp_path: Path) ->
 
 
 def test_only_one_process_has_the_lock(tmp_path: Path) -> None:
-    with locked(tmp_path), pytest.raises(Refused, match="in use by another unspool"), locked(tmp_path, patience=0):
+    with (
+        locked(tmp_path),
+        pytest.raises(Refused, match="locked by another unspool process"),
+        locked(tmp_path, patience=0),
+    ):
         pass
     with locked(tmp_path, patience=0):
         pass
@@ -107,7 +116,7 @@ def test_a_transaction_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(Unwritable, match=r"cannot make the store's folder `.*/file/own`: not a directory"):
+    with pytest.raises(Unwritable, match=r"cannot create the store folder `.*/file/own`: not a directory"):
         open_store(tmp_path / "file" / "own")
 
 
@@ -123,11 +132,11 @@ def test_a_link_in_the_place_of_the_store_is_not_followed(tmp_path: Path) -> Non
     ("code", "kind", "words"),
     [
         (sqlite3.SQLITE_CORRUPT, Unreadable, "is damaged: why"),
-        (sqlite3.SQLITE_BUSY, Refused, "is in use by another unspool"),
-        (sqlite3.SQLITE_FULL, Unwritable, "no room left"),
+        (sqlite3.SQLITE_BUSY, Refused, "is locked by another unspool process"),
+        (sqlite3.SQLITE_FULL, Unwritable, "no space left"),
         (sqlite3.SQLITE_READONLY, Unwritable, "cannot write the store"),
         (sqlite3.SQLITE_IOERR | 4 << 8, Unwritable, "cannot write the store"),
-        (sqlite3.SQLITE_ERROR, Unreadable, "does not answer: why"),
+        (sqlite3.SQLITE_ERROR, Unreadable, "cannot read the store in `.*`: why"),
     ],
 )
 def test_what_sqlite_says_is_told_in_our_words(tmp_path: Path, code: int, kind: type[UnspoolError], words: str) -> None:
@@ -172,4 +181,23 @@ def test_a_store_without_stamps_by_folder_knows_that_it_lacks_them(tmp_path: Pat
         old.execute("PRAGMA user_version = 3")
     with closing(open_store(tmp_path)) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (VERSIONS[STORE],)
-        assert read_stamps(database, Path("/c")) == {"/c/": {"1": (9, 8, 7, 6)}}
+        # No file has this size: sessions are read again for their turns (`command_turns.sql`).
+        assert read_stamps(database, Path("/c")) == {"/c/": {"1": (-1, 8, 7, 6)}}
+
+
+def test_sessions_of_a_store_that_did_not_count_commands_are_read_again(tmp_path: Path) -> None:
+    command = "<command-message>init</command-message><command-name>/init</command-name>"
+    story = session(user(command), assistant("I look."), user("thanks"), assistant("Yes."))
+    story.save(tmp_path / "config")
+    columns = Columns(tmp_path / "own", tmp_path / "config")
+    columns.sync()
+    with closing(open_store(columns.folder)) as old:
+        (before,) = old.execute("SELECT turns, command_turns FROM sessions").fetchall()
+        assert before == (1, 1)
+        old.execute("UPDATE sessions SET turns = 9")
+        remove_command_turns(old)
+    columns.sync()
+    with closing(open_store(columns.folder)) as database:
+        assert database.execute("SELECT turns, command_turns FROM sessions").fetchall() == [(1, 1)]
+        assert database.execute("SELECT count(*) FROM answers WHERE counted").fetchone() == (2,)
+        assert database.execute("SELECT count(*) FROM unindexed").fetchone() == (1,)

@@ -33,7 +33,7 @@ def put(folder: Path, value: Any) -> Path:
 
 def test_without_a_file_there_are_defaults(tmp_path: Path) -> None:
     assert read_preferences(tmp_path / "none") == read_preferences(tmp_path) == Preferences()
-    assert Preferences() == (True, None, (), True, True, ())
+    assert Preferences() == (True, None, (), True, True, None, (None, None), ())
 
 
 def test_what_is_set_is_read(tmp_path: Path) -> None:
@@ -220,3 +220,38 @@ def test_the_data_folder_is_where_the_system_has_such_things(
     environment: dict[str, str], platform: str, folder: str
 ) -> None:
     assert data_folder(environment, platform) == Path(folder)
+
+
+def test_limits_and_the_template_of_the_status_line_are_kept_in_sections(tmp_path: Path) -> None:
+    for key, value in (
+        ("limits.five_hour_cost", "35.5"),
+        ("limits.five_hour_tokens", "2000000"),
+        ("statusline.template", "{model} | {branch}"),
+    ):
+        change_preference(tmp_path, key, value)
+    found = read_preferences(tmp_path)
+    assert (found.limits, found.statusline) == ((35_500_000, 2_000_000), "{model} | {branch}")
+    assert json.loads((tmp_path / FILE_NAME).read_bytes())["limits"] == {
+        "five_hour_cost": 35.5,
+        "five_hour_tokens": 2_000_000,
+    }
+    for key in ("limits.five_hour_cost", "limits.five_hour_tokens", "statusline.template"):
+        change_preference(tmp_path, key, None)
+    assert json.loads((tmp_path / FILE_NAME).read_bytes()) == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("limits.five_hour_cost", "much"),
+        ("limits.five_hour_cost", "0"),
+        ("limits.five_hour_cost", "nan"),
+        ("limits.five_hour_tokens", "1.5"),
+        ("statusline.template", "{nothing}"),
+        ("limits.other", "1"),
+    ],
+)
+def test_a_limit_or_template_that_is_none_is_refused(tmp_path: Path, key: str, value: str) -> None:
+    with pytest.raises(UsageError):
+        change_preference(tmp_path, key, value)
+    assert not (tmp_path / FILE_NAME).exists()

@@ -16,7 +16,7 @@ import msgspec
 from unspool.api import events
 from unspool.api.events import AnyEvent, Json
 
-ENDED_EARLY = "the answer ends before its end"
+ENDED_EARLY = "the response ended before it was complete"
 _DELTA_FIELDS: dict[type, tuple[str, str]] = {
     events.TextDelta: ("text", "text"),
     events.ThinkingDelta: ("thinking", "thinking"),
@@ -155,7 +155,7 @@ class ResponseAccumulator:
     def _grow(self, event: events.BlockDelta) -> None:
         block = self._growing.get(event.index)
         if block is None:
-            self._end("a block goes on that has not begun")
+            self._end("the stream continues a block that it did not start")
             return
         delta = event.delta
         if fields := _DELTA_FIELDS.get(type(delta)):
@@ -166,7 +166,7 @@ class ResponseAccumulator:
     def _finish(self, index: int) -> None:
         block = self._growing.pop(index, None)
         if block is None:
-            self._end("a block ends that has not begun")
+            self._end("the stream ends a block that it did not start")
             return
         joined, given = block.joined(), block.input()
         # A call without arguments has no deltas: the input that it began with is the whole.

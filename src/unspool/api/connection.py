@@ -45,13 +45,13 @@ from unspool.api.events import (
 )
 from unspool.api.retry import DEFAULT_RETRY, QUICK_RETRY, RetryPolicy, is_retryable, retry_delay
 from unspool.api.sse import EventTooLarge, SseParser
-from unspool.errors import ApiFailed, UsageError
+from unspool.errors import ApiFailed
 from unspool.prices import estimate_request_tokens
 
 if TYPE_CHECKING:
     import httpx2
 
-_NOT_COUNTED = "the API did not count it"
+_NOT_COUNTED = "the API did not count the tokens"
 _COUNTED_FIELDS = ("model", "messages", "system", "tools", "tool_choice", "thinking", "cache_control", "output_config")
 _MAX_ERROR_BYTES = 1 << 16
 
@@ -170,7 +170,7 @@ class Connection:
                             opened = True
                             yield _OpenResponse(response, first, pieces)
                             return
-                        failure = errors.unreachable_error(self._endpoint, "the answer is empty")
+                        failure = errors.unreachable_error(self._endpoint, "the response is empty")
                     else:
                         status, headers = response.status_code, dict(response.headers)
                         said = await _read_up_to(pieces, _MAX_ERROR_BYTES)
@@ -216,7 +216,7 @@ class Connection:
             yield StreamBroken(reason=str(error))
         except httpx2.RequestError as error:
             words = self._endpoint.hide_secrets(errors.describe_error(error))
-            yield StreamBroken(reason=f"the connection broke: {words}")
+            yield StreamBroken(reason=f"connection lost: {words}")
 
     def _complete(self, event: AnyEvent, opened: _OpenResponse) -> AnyEvent:
         """Add the request's id to an event, and hide secrets that the API repeats."""
@@ -242,7 +242,7 @@ def fetch_response(endpoint: Endpoint, body: Json, *, betas: Iterable[str] = ())
 def count_request_tokens(endpoint: Endpoint | None, body: Json, *, retry: RetryPolicy = QUICK_RETRY) -> TokenCount:
     """Return how many input tokens a request is: exact if the API says, else an estimate that says so. Never fails."""
     if endpoint is None:
-        return estimate_count(body, "there is no API to ask")
+        return estimate_count(body, "no API is configured")
 
     async def count() -> TokenCount:
         async with Connection(endpoint, retry=retry) as api:
@@ -260,7 +260,9 @@ def _open_client(endpoint: Endpoint, retry: RetryPolicy) -> httpx2.AsyncClient:
     try:
         import httpx2
     except ModuleNotFoundError:
-        raise UsageError("talking to the API needs a library", hint="pip install 'unspool[chat]'") from None
+        from unspool.extras import missing_extra  # start-up: only this needs it
+
+        raise missing_extra("chat") from None
     return httpx2.AsyncClient(
         base_url=endpoint.base_url,
         timeout=httpx2.Timeout(retry.silence, connect=retry.connect),

@@ -85,7 +85,7 @@ def endpoint_from_environment(environment: Mapping[str, str]) -> Endpoint:
     token = _read_secret(environment, "ANTHROPIC_AUTH_TOKEN")
     if not key and not token and not {name.lower() for name, _ in custom} & {"x-api-key", "authorization"}:
         hint = "set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"
-        raise ApiFailed("there is no key for the Messages API", hint=hint)
+        raise ApiFailed("no API key for the Messages API", hint=hint)
     base = _check_base_url(environment.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL)
     return Endpoint(
         base_url=base,
@@ -117,7 +117,7 @@ def ssl_context(certificates: str | None) -> ssl.SSLContext:
             context.load_verify_locations(certificates)
         except OSError as error:
             words = (error.strerror or "not certificates").lower()
-            raise UsageError(f"cannot read the certificates in `{certificates}`: {words}") from None
+            raise UsageError(f"cannot read certificates from `{certificates}`: {words}") from None
     return context
 
 
@@ -129,14 +129,14 @@ def _check_base_url(url: str) -> str:
     except ValueError:
         sound = False
     if not sound:  # it is not repeated in the message: it may hold a password
-        raise UsageError("ANTHROPIC_BASE_URL is not an address", hint=f"it should be like `{DEFAULT_BASE_URL}`")
+        raise UsageError("ANTHROPIC_BASE_URL is not a URL", hint=f"set it to a URL like `{DEFAULT_BASE_URL}`")
     return url.strip().rstrip("/")
 
 
 def _read_secret(environment: Mapping[str, str], name: str) -> str | None:
     value = environment.get(name, "").strip()
     if value and not (value.isascii() and value.isprintable()):
-        raise UsageError(f"{name} has characters that no header can have")
+        raise UsageError(f"{name} contains characters that are not allowed in a header")
     return value or None
 
 
@@ -148,7 +148,10 @@ def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
         if not line.strip():
             continue
         if not colon or not _HEADER_NAME.fullmatch(name) or not (value.isascii() and value.isprintable()):
-            raise UsageError("ANTHROPIC_CUSTOM_HEADERS has a line that is no header", hint="a line each: `Name: value`")
+            raise UsageError(
+                "ANTHROPIC_CUSTOM_HEADERS has a line that is not a header",
+                hint="write one header per line: `Name: value`",
+            )
         headers.append((name, value))
     return tuple(headers)
 
@@ -165,7 +168,9 @@ def find_proxy(environment: Mapping[str, str], base: str) -> str | None:
         return None
     proxy = _read_either(environment, f"{parts.scheme}_proxy") or _read_either(environment, "all_proxy")
     if proxy and not proxy.startswith(("http://", "https://")):
-        raise UsageError(f"{parts.scheme.upper()}_PROXY is not an address", hint="it should begin with `http://`")
+        raise UsageError(
+            f"{parts.scheme.upper()}_PROXY is not a URL", hint="set it to a URL that starts with `http://`"
+        )
     return proxy or None
 
 

@@ -12,12 +12,12 @@ from unspool.errors import ApiFailed
 
 _MAX_WORDS = 500
 _HINTS = {
-    401: "is ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN right?",
-    403: "this key may not do that",
-    404: "is the name of the model right, and ANTHROPIC_BASE_URL?",
-    413: "the request is too large: less of the conversation would fit",
-    429: "wait a while, then try again",
-    529: "the API is overloaded: wait a while, then try again",
+    401: "check ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN",
+    403: "check what your API key is allowed to do",
+    404: "check the model name and ANTHROPIC_BASE_URL",
+    413: "shorten the conversation, for example with `/compact`",
+    429: "wait, then try again",
+    529: "the API is overloaded; wait, then try again",
 }
 
 
@@ -26,9 +26,9 @@ def error_from_response(endpoint: Endpoint, status: int, data: bytes, headers: M
     kind, words = _parse_error(data)
     hint = _HINTS.get(status) or ("try again later" if status >= 500 else None)
     if headers.get("retry-after"):
-        hint = f"the API says to wait {headers['retry-after']} s"
+        hint = f"wait {headers['retry-after']} s, as the API asks"
     if 300 <= status < 400:
-        words, hint = "it is somewhere else", "ANTHROPIC_BASE_URL should be where it is"
+        words, hint = "the API has moved", "set ANTHROPIC_BASE_URL to the new address"
     said = _shorten(endpoint, words or "")
     message = f"the API says {status}{f': {said}' if said else ''}"
     return ApiFailed(message, hint=hint, status=status, kind=kind, request_id=headers.get("request-id"))
@@ -36,8 +36,8 @@ def error_from_response(endpoint: Endpoint, status: int, data: bytes, headers: M
 
 def unreachable_error(endpoint: Endpoint, words: str) -> ApiFailed:
     """Return the exception for an API that does not answer."""
-    hint = f"can `{endpoint.base_url}` be reached from here?"
-    return ApiFailed(f"the API does not answer: {_shorten(endpoint, words)}", hint=hint)
+    hint = f"check that this machine can reach `{endpoint.base_url}`"
+    return ApiFailed(f"no response from the API: {_shorten(endpoint, words)}", hint=hint)
 
 
 def describe_error(error: Exception) -> str:

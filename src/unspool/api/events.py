@@ -140,7 +140,7 @@ _decode_sent: Callable[[str], AnyEvent] = msgspec.json.Decoder(_SENT).decode
 
 def decode_event(data: str) -> AnyEvent:
     """Return the event that the data of a server-sent event holds."""
-    broken = StreamBroken(reason="an event is not what it should be")
+    broken = StreamBroken(reason="the stream contains a malformed event")
     try:
         return _decode_sent(data)
     except (msgspec.DecodeError, UnicodeError):
@@ -175,11 +175,11 @@ def message_to_events(data: bytes) -> Iterator[AnyEvent]:
     try:
         message = msgspec.json.decode(data, type=Json)
     except (msgspec.DecodeError, UnicodeError):
-        yield StreamBroken(reason="the answer is neither a stream nor JSON")
+        yield StreamBroken(reason="the response is neither a stream nor JSON")
         return
     content = message.get("content")
     if message.get("type") == "error" or not isinstance(content, list):
-        yield error_event(message) if "error" in message else StreamBroken(reason="the answer is not a message")
+        yield error_event(message) if "error" in message else StreamBroken(reason="the response is not a message")
         return
     usage = message.get("usage")
     yield MessageStarted(message={**message, "content": [], "stop_reason": None})

@@ -54,7 +54,7 @@ class SseParser:
             elif event := self._finish():
                 events.append(event)
         if self._size + len(self._buffer) > self._largest:
-            raise EventTooLarge(f"an event of more than {self._largest} bytes")
+            raise EventTooLarge(f"an event is larger than {self._largest} bytes")
         return events
 
     def _parse_whole(self, part: bytes) -> ServerSentEvent | None:

@@ -27,6 +27,26 @@ if TYPE_CHECKING:
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
+# From IANA's registries of special-purpose addresses, whatever they say of being reachable: no web page is there. Not
+# `is_global`, which says so of some of them, and depends on the version of Python.
+_SPECIAL_IPV4 = tuple(
+    map(
+        ipaddress.IPv4Network,
+        ("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+         "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
+         "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3",
+         # In no registry: each virtual machine of Azure reaches its host there.
+         "168.63.129.16/32"),
+    )
+)  # fmt: skip
+_SPECIAL_IPV6 = tuple(
+    map(
+        ipaddress.IPv6Network,
+        ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3ffe::/16", "3fff::/20"),
+    )
+)
+"""Those inside `_GLOBAL_UNICAST`; nothing outside of it is public."""
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HEADERS = {
     "accept": "text/markdown, text/html;q=0.9, text/plain;q=0.9, application/json;q=0.9, */*;q=0.5",
@@ -86,7 +106,9 @@ class PageFetcher:
         try:
             import httpx2  # noqa: F401
         except ModuleNotFoundError:
-            raise UsageError("fetching pages needs a library", hint="pip install 'unspool[chat]'") from None
+            from unspool.extras import missing_extra  # start-up: only this needs it
+
+            raise missing_extra("chat") from None
         try:
             async with asyncio.timeout(self._limits.seconds):
                 return await self._follow(url)
@@ -108,7 +130,7 @@ class PageFetcher:
                     continue
                 body, is_whole = await self._read_body(response)
                 return page._replace(body=body, is_whole=is_whole)
-        raise Unreadable(f"`{address}` leads in circles")
+        raise Unreadable(f"too many redirects from `{address}`")
 
     @asynccontextmanager
     async def _open(self, url: httpx2.URL) -> AsyncIterator[httpx2.Response]:
@@ -140,11 +162,11 @@ class PageFetcher:
                 try:
                     yield response
                 except httpx2.RequestError as error:
-                    raise Unreadable(f"`{url}` broke off: {describe_error(error)}") from None
+                    raise Unreadable(f"connection to `{url}` lost: {describe_error(error)}") from None
                 finally:
                     await response.aclose()
                 return
-        raise Unreadable(f"cannot reach `{url.host}`: {problem or 'nothing answers'}")
+        raise Unreadable(f"cannot reach `{url.host}`: {problem or 'no response'}")
 
     async def _public_addresses(self, url: httpx2.URL, proxy: str | None) -> list[str]:
         """Return the addresses of a host, if all of them may be fetched from."""
@@ -152,14 +174,19 @@ class PageFetcher:
         try:
             found = await self._resolve(url.raw_host.decode("ascii"), port)
         except (OSError, UnicodeError) as error:
-            if proxy is not None:  # the proxy may know what we do not
+            if proxy is not None and self.is_exception(url.host, port):
                 return [url.host]
+            if proxy is not None:  # the proxy may know the name, and nobody has checked where it leads then
+                raise Refused(
+                    f"cannot resolve `{url.host}` here, and the proxy might fetch it from its own network",
+                    hint="list the host in `UNSPOOL_FETCH_HOSTS` to allow it",
+                ) from None
             words = error.strerror if isinstance(error, OSError) else None
-            raise Unreadable(f"no such host: `{url.host}` ({(words or 'it is not a name').lower()})") from None
+            raise Unreadable(f"unknown host: `{url.host}` ({(words or 'it is not a name').lower()})") from None
         if not self.is_exception(url.host, port) and not all(map(is_public, found)):
             raise Refused(
-                f"`{url.host}` is not on the public web",
-                hint="`UNSPOOL_FETCH_HOSTS` names hosts to fetch from all the same",
+                f"`{url.host}` is not a public address",
+                hint="list the host in `UNSPOOL_FETCH_HOSTS` to allow it",
             )
         return found[:1] if proxy is not None else found
 
@@ -173,23 +200,20 @@ class PageFetcher:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address is one of the public web; an IPv4 address inside an IPv6 one is checked, too."""
+    """Return whether an address is one of the public web; an IPv4 address inside an IPv6 one is checked itself."""
     try:
         # What follows `%` is the zone of a link-local address, as in `fe80::1%eth0`.
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
     if isinstance(found, ipaddress.IPv6Address):
-        wrapped = [found.ipv4_mapped, found.sixtofour, *(found.teredo or ())]
         # Behind NAT64 the last 32 bits are the IPv4 address that the packet goes to.
-        if found in _NAT64:
-            wrapped.append(ipaddress.IPv4Address(int(found) & 0xFFFFFFFF))
-        inner = [str(one) for one in wrapped if one is not None]
-        if inner:
-            return all(map(is_public, inner))
-        if found.is_site_local:
-            return False
-    return found.is_global and not (found.is_multicast or found.is_reserved or found.is_unspecified)
+        nat64 = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF) if found in _NAT64 else None
+        inner = found.ipv4_mapped or nat64
+        if inner is None:
+            return found in _GLOBAL_UNICAST and not any(found in network for network in _SPECIAL_IPV6)
+        found = inner
+    return not any(found in network for network in _SPECIAL_IPV4)
 
 
 def _parse_url(text: str) -> httpx2.URL:
@@ -198,11 +222,11 @@ def _parse_url(text: str) -> httpx2.URL:
     try:
         url = httpx2.URL(text)
     except (httpx2.InvalidURL, ValueError):
-        raise UsageError(f"not an address: `{text}`") from None
+        raise UsageError(f"not a URL: `{text}`") from None
     if url.scheme not in ("http", "https") or not url.host:
-        raise UsageError(f"not an address of the web: `{text}`")
+        raise UsageError(f"not an http or https URL: `{text}`")
     if url.userinfo:
-        raise Refused("the address has a name or password in it")
+        raise Refused("the URL contains a user name or password")
     return url
 
 
@@ -212,7 +236,7 @@ def _join(url: httpx2.URL, location: str) -> httpx2.URL:
     try:
         return _parse_url(str(url.join(location)))
     except (httpx2.InvalidURL, ValueError):
-        raise Unreadable(f"`{url}` leads to what is not an address") from None
+        raise Unreadable(f"`{url}` redirects to an invalid URL") from None
 
 
 def _is_same_host(one: httpx2.URL, other: httpx2.URL) -> bool:

@@ -47,69 +47,104 @@ class Variadic(click.Command):
 
 @click.command(cls=Variadic)
 @click.argument("prompt", required=False)
-@click.option("-p", "--print", "headless", is_flag=True, help="Answer and leave; no terminal is needed.")
+@click.option("-p", "--print", "headless", is_flag=True, help="Print the answer and exit; needs no terminal")
 @click.option(
     "--output-format",
     type=click.Choice(["text", "json", "stream-json"]),
     default="text",
-    help="With -p: what is written.",
+    help="With -p: output format",
 )
 @click.option(
-    "--input-format", type=click.Choice(["text", "stream-json"]), default="text", help="With -p: what is read on stdin."
+    "--input-format", type=click.Choice(["text", "stream-json"]), default="text", help="With -p: input format on stdin"
 )
-@click.option("--include-partial-messages", "partial", is_flag=True, help="With stream-json: words as they come.")
-@click.option("--replay-user-messages", "replay", is_flag=True, help="With stream-json: say back what was said.")
-@click.option("--verbose", is_flag=True, help="Taken, as the program wants it with stream-json.")
-@click.option("-c", "--continue", "continue_newest", is_flag=True, help="Go on with the newest session of this folder.")
+@click.option(
+    "--include-partial-messages", "partial", is_flag=True, help="With stream-json: also write partial messages"
+)
+@click.option(
+    "--replay-user-messages", "replay", is_flag=True, help="With stream-json: repeat the user messages from stdin"
+)
+@click.option("--verbose", is_flag=True, help="Accepted for compatibility with Claude Code; no effect")
+@click.option("-c", "--continue", "continue_newest", is_flag=True, help="Resume the newest session of this folder")
 @click.option(
     "-r",
     "--resume",
     is_flag=False,
     flag_value="",
     metavar="[SESSION]",
-    help="Go on: an id, a title, a file; or choose.",
+    help="Resume a session: an id, a title or a file; without a value, choose from a list",
 )
-@click.option("--fork-session", "fork", is_flag=True, help="Go on in a copy; the session itself stays as it is.")
-@click.option("--resume-session-at", "leaf", metavar="UUID", help="Go on from this line of the session.")
-@click.option("--force", is_flag=True, help="Go on though another process seems to run the session.")
-@click.option("--session-id", metavar="UUID", help="The id of the new session.")
-@click.option("--model", metavar="NAME", help="A model; opus, sonnet or haiku; script:FILE for a scripted one.")
+@click.option("--fork-session", "fork", is_flag=True, help="Resume a copy; the original stays unchanged")
+@click.option("--resume-session-at", "leaf", metavar="UUID", help="Resume from the line with this uuid")
+@click.option("--force", is_flag=True, help="Resume even if another process seems to use the session")
+@click.option("--session-id", metavar="UUID", help="Id of the new session")
+@click.option("--model", metavar="NAME", help="Model name, or opus, sonnet, haiku; script:FILE for a scripted model")
+@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Value of `${NAME}` in a script")
 @click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="What `${NAME}` stands for in a script."
-)
-@click.option(
-    "--allowedTools", "--allowed-tools", "allowed", multiple=True, metavar="RULES", help="What needs no asking."
-)
-@click.option(
-    "--disallowedTools", "--disallowed-tools", "disallowed", multiple=True, metavar="RULES", help="What is refused."
-)
-@click.option("--tools", metavar="NAMES", help="The tools there are; default: all.")
-@click.option("--permission-mode", type=click.Choice(MODES), help="What is done without asking.")
-@click.option("--dangerously-skip-permissions", "skips", is_flag=True, help="The same as bypassPermissions.")
-@click.option("--permission-prompt-tool", "asks", metavar="stdio", help="With stream-json: ask the other end.")
-@click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Requests of one turn, at most.")
-@click.option(
-    "--max-cost", "--max-budget-usd", type=click.FloatRange(0), metavar="USD", help="Cost of one turn, at most."
-)
-@click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="Tokens of one turn, at most.")
-@click.option("--max-seconds", type=click.FloatRange(0), metavar="S", help="Seconds of one turn, at most.")
-@click.option(
-    "--context-window", type=click.IntRange(1000), metavar="N", help="Tokens the model can take. Default: known."
+    "--allowedTools",
+    "--allowed-tools",
+    "allowed",
+    multiple=True,
+    metavar="RULES",
+    help="Permission rules to allow without asking",
 )
 @click.option(
-    "--max-thinking-tokens", "thinking", type=click.IntRange(0), metavar="N", help="Budget for thinking; 0: none."
+    "--disallowedTools",
+    "--disallowed-tools",
+    "disallowed",
+    multiple=True,
+    metavar="RULES",
+    help="Permission rules to deny",
 )
-@click.option("--system-prompt", metavar="TEXT", help="Instead of our own.")
-@click.option("--append-system-prompt", metavar="TEXT", help="After our own.")
-@click.option("--add-dir", "added", multiple=True, metavar="DIR", help="Another folder it may work in.")
-@click.option("--trust", is_flag=True, help="Trust this folder: its settings, agents and commands may act.")
-@click.option("--probe", is_flag=True, help="Say what the endpoint can do, and leave.")
-@click.option("--explain", metavar="CALL", help="Say what becomes of a call and why: `Bash(git push)`; and leave.")
-@options.config_option
+@click.option("--tools", metavar="NAMES", help="Tools to offer the model. Default: all")
+@click.option("--permission-mode", type=click.Choice(MODES), help="What to do without asking")
+@click.option(
+    "--dangerously-skip-permissions", "skips", is_flag=True, help="Same as `--permission-mode bypassPermissions`"
+)
+@click.option(
+    "--permission-prompt-tool", "asks", metavar="stdio", help="With stream-json: send permission requests to the client"
+)
+@click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Maximum number of requests per turn")
+@click.option(
+    "--max-cost",
+    "--max-budget-usd",
+    type=click.FloatRange(0),
+    metavar="USD",
+    help="Maximum cost per turn, in US dollars",
+)
+@click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="Maximum number of tokens per turn")
+@click.option("--max-seconds", type=click.FloatRange(0), metavar="S", help="Maximum duration of a turn, in seconds")
+@click.option(
+    "--context-window",
+    type=click.IntRange(1000),
+    metavar="N",
+    help="Context window in tokens. Default: that of the model",
+)
+@click.option(
+    "--max-thinking-tokens",
+    "thinking",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Token budget for thinking; 0 turns it off",
+)
+@click.option("--system-prompt", metavar="TEXT", help="Replace the system prompt")
+@click.option("--append-system-prompt", metavar="TEXT", help="Append to the system prompt")
+@click.option("--add-dir", "added", multiple=True, metavar="DIR", help="Additional folder to work in; repeatable")
+@click.option("--trust", is_flag=True, help="Trust this folder: use its settings, agents and commands")
+@click.option(
+    "--sandbox",
+    type=click.Choice(["on", "off", "require"]),
+    help="Which commands run in a sandbox: those without approval (on), none (off) or all (require)",
+)
+@click.option("--probe", is_flag=True, help="Print what the endpoint supports, and exit")
+@click.option(
+    "--explain", metavar="CALL", help="Print the permission decision for a call like `Bash(git push)`, and exit"
+)
+@options.one_folder_option
 def chat(**flags: Any) -> None:
-    """Work with a model; Claude Code can go on with it, and the other way round.
+    """Chat with a model in a session that Claude Code can resume.
 
-    Without -p it is led in this terminal. PROMPT is said first; with -p what is piped in comes before it.
+    Without -p, the chat runs in this terminal and starts with PROMPT. With -p, piped input comes before PROMPT. It can
+    also resume sessions of Claude Code.
 
     \b
     $ unspool chat
@@ -117,9 +152,9 @@ def chat(**flags: Any) -> None:
     $ git diff | unspool chat -p "Review this." --output-format json
     $ unspool chat --continue
 
-    The key is in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, another endpoint in ANTHROPIC_BASE_URL. Exit: 0 done,
-    1 a limit was reached, 2 usage or no key, 3 no such session, 4 not writable, 5 refused, 6 the API said no,
-    130 interrupted.
+    Set the key in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, and another endpoint in ANTHROPIC_BASE_URL. Exit codes: 0
+    done, 1 a limit was reached, 2 usage or no key, 3 session not found, 4 not writable, 5 refused, 6 API error, 130
+    interrupted.
     """
     import asyncio  # start-up: it costs five times what Python itself does, also for `--help`
 
@@ -161,9 +196,11 @@ def _parse_options(flags: dict[str, Any]) -> ChatOptions:
 
     streams_in = flags["input_format"] == "stream-json"
     if streams_in and flags["output_format"] != "stream-json":
-        raise UsageError("`--input-format stream-json` needs `--output-format stream-json`")
+        raise UsageError("--input-format stream-json needs --output-format stream-json")
     if flags["asks"] not in (None, "stdio"):
-        raise UsageError(f"`--permission-prompt-tool {flags['asks']}` is not known", hint="`stdio` asks the other end")
+        raise UsageError(
+            f"unknown permission prompt tool `{flags['asks']}`", hint="use `--permission-prompt-tool stdio`"
+        )
     config, cwd = config_folder(flags["config_dir"], os.environ), Path.cwd()
     return ChatOptions(
         start=_parse_start(flags, config, cwd),
@@ -186,7 +223,7 @@ def _parse_settings(flags: dict[str, Any]) -> ChatSettings:
     added = tuple(Path(name).expanduser() for name in flags["added"])
     for folder in added:
         if not folder.is_dir():
-            raise UsageError(f"no such folder: `{folder}`", hint="`--add-dir` names a folder that is there")
+            raise UsageError(f"folder not found: `{folder}`", hint="pass an existing folder to `--add-dir`")
     cost = flags["max_cost"]
     return ChatSettings(
         model=_model_name(flags["model"]),
@@ -203,6 +240,7 @@ def _parse_settings(flags: dict[str, Any]) -> ChatSettings:
         window=flags["context_window"],
         thinking=flags["thinking"],
         trusted=flags["trust"],
+        sandbox=flags["sandbox"],
         tools=_parse_tool_names(flags["tools"]),
         interactive=not _is_headless(flags),
     )
@@ -227,11 +265,13 @@ def _parse_start(flags: dict[str, Any], config: Path, cwd: Path) -> SessionStart
 
     resume, continue_newest = flags["resume"], flags["continue_newest"]
     if resume is not None and continue_newest:
-        raise UsageError("`--resume` and `--continue` name two sessions")
+        raise UsageError("--resume and --continue cannot be used together")
     if (flags["fork"] or flags["leaf"]) and resume is None and not continue_newest:
-        raise UsageError("`--fork-session` needs a session", hint="`--resume` or `--continue`")
+        raise UsageError("--fork-session needs --resume or --continue", hint="add `--resume SESSION` or `--continue`")
     if resume == "" and _is_headless(flags):
-        raise UsageError("`--resume` names no session", hint="`unspool ls` lists what there is")
+        raise UsageError(
+            "--resume needs a session when stdin is not a terminal", hint="list sessions with `unspool ls`"
+        )
     path: Path | None = find_session.find_newest_session(config, cwd) if continue_newest else None
     if resume:
         path = find_session.find_session_file(resume, config, cwd)
@@ -257,5 +297,5 @@ def _read_prompt(flags: dict[str, Any], *, streams_in: bool) -> str | None:
     piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
     prompt = "\n".join(part for part in (piped.rstrip("\n"), argument or "") if part.strip())
     if not prompt:
-        raise UsageError("nothing was asked", hint="give a prompt: `unspool chat -p PROMPT`, or pipe one in")
+        raise UsageError("missing argument PROMPT", hint="pass a prompt with `unspool chat -p PROMPT`, or pipe one in")
     return prompt

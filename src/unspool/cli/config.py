@@ -28,18 +28,20 @@ _COLUMNS = [
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("key", required=False)
 @click.argument("value", required=False)
-@click.option("--unset", metavar="KEY", help="Take a setting out: its default holds again.")
+@click.option("--unset", metavar="KEY", help="Remove a setting and use its default")
 @options.json_option
+@output.paged
 def config(key: str | None, value: str | None, unset: str | None, as_json: bool) -> None:
-    """Show the settings, or change one.
+    """Show or change settings.
 
-    Without KEY all of them are listed; with it, its value is printed; with VALUE, it is set. Keys: archive (on, off),
-    timezone (a zone), background (on, off), indexing (on, off), prices.MODEL (JSON). They are kept in settings.json in
-    $UNSPOOL_HOME.
+    Without KEY, list all settings. With KEY, print its value. With KEY and VALUE, set it. Keys: archive (on, off),
+    timezone (a zone), background (on, off), indexing (on, off), statusline.template (a template),
+    limits.five_hour_cost (dollars), limits.five_hour_tokens (tokens), prices.MODEL (JSON). The file is settings.json
+    in $UNSPOOL_HOME.
     """
     folder = data_folder(os.environ)
     if unset is not None and key is not None:
-        raise UsageError("`--unset` takes one key and nothing else", hint="`unspool config --unset KEY`")
+        raise UsageError("--unset takes one key and no value", hint="use `unspool config --unset KEY`")
     if unset is not None:
         preferences.change_preference(folder, unset, None)
     elif key is None:
@@ -54,15 +56,16 @@ def _print_all(folder: Path, as_json: bool) -> None:
     unknown = preferences.read_preferences(folder).unknown
     rows, path = _rows(preferences.load_file(folder)), folder / preferences.FILE_NAME
     if as_json:
-        output.write_json({"file": str(path), "settings": rows, "unknown": list(unknown)})
+        names = {"path": str(path), "file": str(path)}
+        output.write_document("config", {**names, "items": rows, "settings": rows, "unknown": list(unknown)}, [])
         return
     if not any(row["key"].startswith(preferences.PRICE_PREFIX) for row in rows):
         rows.append({"key": _ANY_PRICE, "value": None, "default": None, "meaning": preferences.MEANINGS[_ANY_PRICE]})
     cells = [[row["key"], _format_value(row["value"]), _format_value(row["default"]), row["meaning"]] for row in rows]
     output.print_table(_COLUMNS, cells)
-    output.print_line(f"in {path}" if path.exists() else f"nothing is set; {path} will hold what is")
+    output.print_line(f"in {path}" if path.exists() else f"no settings changed; {path} does not exist yet")
     if unknown:
-        output.print_line(f"not known to this version, and kept: {', '.join(unknown)}")
+        output.print_line(f"unknown to this version, kept: {', '.join(unknown)}")
 
 
 def _print_one(folder: Path, key: str, as_json: bool) -> None:
@@ -70,21 +73,27 @@ def _print_one(folder: Path, key: str, as_json: bool) -> None:
     preferences.read_preferences(folder)  # validates the whole file: a damaged one is an error, also for a sound key
     row = next((row for row in _rows(preferences.load_file(folder)) if row["key"] == key), None)
     if row is None:
-        raise NothingFound(f"not set: `{key}`", hint="the built-in table has the price, if the model is in it")
-    output.print_result(row, _format_value(row["value"]), as_json=as_json)
+        raise NothingFound(
+            f"`{key}` is not set", hint="list settings with `unspool config`; built-in prices are in effect"
+        )
+    output.print_result("config-key", row, _format_value(row["value"]), as_json=as_json)
 
 
 def _rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a row for each setting, and one for each price that is set."""
-    defaults, rows = preferences.Preferences()._asdict() | {"timezone": "local"}, []
+    defaults, rows = preferences.Preferences()._asdict() | {"timezone": "local"} | _NESTED_DEFAULTS, []
     for key, meaning in preferences.MEANINGS.items():
         if not key.startswith(preferences.PRICE_PREFIX):
-            value = defaults[key] if values.get(key) is None else values[key]
+            known = preferences.read_value(values, key)
+            value = defaults[key] if known is None else known
             rows.append({"key": key, "value": value, "default": defaults[key], "meaning": meaning})
             continue
         for model, price in values.get("prices", {}).items():
             rows.append({"key": preferences.PRICE_PREFIX + model, "value": price, "default": None, "meaning": meaning})
     return rows
+
+
+_NESTED_DEFAULTS = {"statusline.template": None, "limits.five_hour_cost": None, "limits.five_hour_tokens": None}
 
 
 def _format_value(value: object) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -23,11 +24,12 @@ from unspool.display import TextColumn, units
 from unspool.edit.rules import RULES
 from unspool.edit.verify import violations
 from unspool.errors import Refused, Unreadable, UnspoolError
-from unspool.format import Entry, parse_version
+from unspool.files import MAX_SIDE_FILE, read_whole
+from unspool.format import Entry, format_timestamp, parse_version
 from unspool.graph import AgentClass, find_flaws
 from unspool.home import Home
 from unspool.paths import data_folder
-from unspool.read import Finding, Kind, Report, Tree, read_items, scan, survey
+from unspool.read import Finding, Kind, Report, Sighting, Tree, read_items, survey
 from unspool.store import StoreAccess, preferences
 from unspool.store.catalog import ArchivedSession, Comparison, ExpiringSession, StatsDifference, StoreCondition, health
 
@@ -42,7 +44,7 @@ _MAX_FINDINGS = 10
 """How many findings of a sort are printed; `--json` has them all."""
 _COLUMNS = [
     TextColumn("", least=20),
-    TextColumn("its own", right=True),
+    TextColumn("Claude Code", right=True),
     TextColumn("store", right=True),
     TextColumn("difference", right=True),
 ]
@@ -50,34 +52,82 @@ _COLUMNS = [
 
 @click.command()
 @click.argument("path", required=False)
-@click.option("--session", metavar="SESSION", help="Whether one session keeps the rules that resuming it rests on.")
+@click.option(
+    "--session",
+    metavar="SESSION",
+    shell_complete=options.complete_session,
+    help="Check one session against the rules for resuming",
+)
 @options.store_options
 @options.output_options
+@output.paged
 def doctor(*, path: str | None, session: str | None, access: options.AccessOptions, as_json: bool) -> None:
-    """Say what is in the data: what is known, unknown, damaged or missing.
+    """Check the data: unknown, damaged or missing parts.
 
-    PATH is a config folder, one project of it, any tree, or one file; without it, the config folder is read. Then it
-    says how the store is, which sessions Claude Code will delete soon, which only the archive has, and how the
-    program's own statistics differ from the store's. Damage is a finding, not a failure: the exit code is 0.
+    PATH is a config folder, a project, any tree, or one file. Without PATH, the report covers the config folder and the
+    store. It lists sessions that Claude Code will delete soon, sessions that only the archive has, and differences from
+    Claude Code's statistics. It also shows the sandbox for commands of `unspool chat`. The exit code is 0 even if there
+    is damage.
 
-    With `--session` one session is looked at closely: every rule it breaks, with file and offset.
+    With `--session`, check one session and list every rule that it breaks, with file and offset.
     """
-    access = access._replace(config_dir=path or access.config_dir)
+    if path is not None:
+        access = access._replace(config_dirs=(path,))
     if session is not None:
         _report_session(session, access, as_json=as_json)
         return
     with _open_for_doctor(access) as (opened, problem):
-        # A config folder that was deleted as a whole is still known to store and archive.
-        home = Home(scan(opened.root) if opened.root.exists() else Tree(opened.root, ()))
+        # Not the home of the store: what is examined is on disk.
+        home = Home(opened.tree)
+        # Also with a store, which may have read a file before it became unreadable.
+        opened.skip_unreadable()
         stored = _report_on_store(opened, home.tree, access, problem)
         with output.progress_bar(sum(source.size for source in home.tree.sources), "reading") as advance:
             report = survey(home.tree, advance)
         agents = _check_structure(home, report)
     if as_json:
-        output.write_json({**_report_as_json(report), "agents": agents, **stored.as_data()})
+        found = {**_report_as_json(report), "agents": agents, **stored.as_data(), "sandbox": _find_sandbox()}
+        found["status_lines"] = _find_status_lines(opened.roots)
+        output.write_document("doctor", found, opened.skipped)
     else:
         _print_report(report, agents)
         _print_store_report(stored)
+        output.print_line()
+        for settings, state in _find_status_lines(opened.roots).items():
+            output.print_line(f"status line: {state} in {settings}")
+        output.print_line(f"sandbox of commands in `unspool chat`: {_describe_sandbox()}")
+
+
+def _find_status_lines(roots: Iterable[Path]) -> dict[str, str]:
+    """Return whether our status line is installed, by the settings file of each config folder that has sessions."""
+    from unspool.cli.claude_code.statusline import describe_status_line
+    from unspool.statusline import claude_settings
+
+    found = {}
+    for root in roots:
+        if not (root / "projects").is_dir():
+            continue
+        path = root / "settings.json"
+        try:
+            data = read_whole(path, MAX_SIDE_FILE) if path.exists() else b""
+            found[str(path)] = describe_status_line(claude_settings.find_status_line(data))
+        except UnspoolError as error:
+            found[str(path)] = f"unknown: {error.reason}"
+    return found
+
+
+def _find_sandbox() -> str | None:
+    """Return what makes the sandbox of commands on this machine; None if nothing does."""
+    from unspool.sandbox import find_mechanism  # here, because few commands need what it loads
+
+    return find_mechanism()
+
+
+def _describe_sandbox() -> str:
+    from unspool.sandbox import MECHANISM_NAMES
+
+    mechanism = _find_sandbox()
+    return "none works here: unspool asks before every command" if mechanism is None else MECHANISM_NAMES[mechanism]
 
 
 def _check_structure(home: Home, report: Report) -> dict[str, int]:
@@ -86,14 +136,14 @@ def _check_structure(home: Home, report: Report) -> dict[str, int]:
     for source in home.tree.of(Kind.SESSION, Kind.AGENT):
         _add_flaws(source.path, report)
     for session in home.sessions():
-        if not session.agent_sources:
+        if session.is_missing or not session.agent_sources:
             continue
         if sum(source.size for source in (session.source, *session.agent_sources)) > _MAX_LINKED_BYTES:
-            report.warnings.append(Finding("not linked", session.path, "too large to link its agents in memory"))
+            report.warnings.append(Finding("not linked", session.path, "too large to link its agents"))
             continue
         with suppress(UnspoolError):  # the survey has already reported the file
             for agent in session.agents:
-                agents[_CLASSES.get(agent.kind, "special") if not agent.call else "linked"] += 1
+                agents["linked" if agent.is_linked else _CLASSES.get(agent.kind, "special")] += 1
     # Those of sessions that are too large, unreadable or gone.
     agents["unlinked"] += sum(1 for _ in home.tree.of(Kind.AGENT)) - sum(agents.values())
     return agents
@@ -120,26 +170,29 @@ def _report_as_json(report: Report) -> dict[str, Any]:
     assert isinstance(data, dict)
     for name in ("records", "kinds", "unknown", "versions", "side_files"):
         data[name] = dict(Counter(data[name]).most_common())
+    for name in ("bad_lines", "warnings"):
+        data[name] = [{"path": row["file"], **row} for row in data[name]]
     return data
 
 
 def _print_report(report: Report, agents: dict[str, int]) -> None:
-    output.print_heading(f"{report.root}")
+    output.print_heading(", ".join(map(str, report.roots)))
     if not report.files and not report.side_files:
-        output.print_line("  nothing of Claude Code's here")
-        output.print_line("  `unspool demo DIR` writes data to try with")
+        output.print_line("  no Claude Code data here")
+        output.print_line("  create sample data with `unspool demo DIR`")
         return
-    coverage = "every byte accounted for"
+    coverage = "every byte was read"
     if report.accounted_bytes != report.bytes:
-        coverage = f"{report.bytes - report.accounted_bytes:,} bytes not accounted for"
+        coverage = f"{report.bytes - report.accounted_bytes:,} bytes were not read"
     sessions = f"{units.amount(report.sessions, 'session')}, {units.amount(report.agent_files, 'sub-agent')}"
     output.print_pairs(
         [
             ("files", f"{report.files:,} ({sessions})"),
             ("lines", f"{report.lines:,}"),
             ("bytes", f"{units.size(report.bytes)}, {coverage}"),
+            *([("not read", _describe_unread(report))] if report.unread_files else []),
             ("side files", f"{sum(report.side_files.values()):,} ({units.size(report.side_bytes)})"),
-            ("versions", _version_span(report)),
+            ("versions", _version_span(report.versions)),
             *(
                 [("agents", ", ".join(f"{count:,} {name}" for name, count in agents.items()))]
                 if any(agents.values())
@@ -149,24 +202,33 @@ def _print_report(report: Report, agents: dict[str, int]) -> None:
     )
     _print_counts("records", report.records)
     _print_counts("side files", report.side_files)
-    _print_counts("unknown, kept as they are", report.unknown)
-    places = [(_place(bad.file, bad.offset, report.root), bad) for bad in report.bad_lines]
-    _print_findings(
-        "bad lines, kept by place", [(place, f"{bad.length:,} bytes, {bad.reason}") for place, bad in places]
-    )
+    _print_counts("unknown records (kept)", report.unknown)
+    _print_sightings("unknown fields (kept)", report.undeclared_fields)
+    _print_sightings("unknown tools", report.unknown_tools)
+    _print_sightings("results with unknown fields (kept)", report.misfit_results)
+    places = [(_place(bad.file, bad.offset, report.roots), bad) for bad in report.bad_lines]
+    _print_findings("unreadable lines", [(place, f"{bad.length:,} bytes, {bad.reason}") for place, bad in places])
     for kind, by_message in _group_warnings(report.warnings).items():
-        findings = [(message, _extent(warnings, report.root)) for message, warnings in by_message.items()]
+        findings = [(message, _extent(warnings, report.roots)) for message, warnings in by_message.items()]
         _print_findings(kind, findings)
-    if not report.bad_lines and not report.unknown and not report.warnings:
+    novelties = report.undeclared_fields or report.unknown_tools or report.misfit_results
+    if not report.bad_lines and not report.unknown and not report.warnings and not novelties:
         output.print_line()
-        output.print_line("nothing unknown, nothing damaged")
+        output.print_line("no unknown or damaged data")
 
 
-def _version_span(report: Report) -> str:
+def _version_span(versions: Iterable[str]) -> str:
     # A line may give any text as its version.
-    numbers = sorted(parse_version(name) for name in report.versions if _VERSION.fullmatch(name))
+    numbers = sorted(parse_version(name) for name in versions if _VERSION.fullmatch(name))
     names = [".".join(map(str, number)) for number in numbers]
     return f"{names[0]} to {names[-1]}" if len(names) > 1 else "".join(names) or "none written"
+
+
+def _print_sightings(title: str, sightings: dict[str, Sighting]) -> None:
+    """Write what was found that nobody described: how often, and in which versions."""
+    ordered = sorted(sightings.items(), key=lambda sighting: (-sighting[1].count, sighting[0]))
+    findings = [(name, f"{units.amount(one.count, 'time')}, {_version_span(one.versions)}") for name, one in ordered]
+    _print_findings(title, findings)
 
 
 def _print_counts(title: str, counts: Counter[str]) -> None:
@@ -182,18 +244,26 @@ def _group_warnings(warnings: list[Finding]) -> dict[str, dict[str, list[Finding
     return kinds
 
 
-def _extent(warnings: list[Finding], root: Path) -> str:
+def _extent(warnings: list[Finding], roots: list[Path]) -> str:
     """Return where something was found: the place, or how often and where first."""
     first, count = warnings[0], sum(warning.count for warning in warnings)
-    place = _place(first.file, first.offset, root)
+    place = _place(first.file, first.offset, roots)
     if count == 1:
         return place
     where = f" in {units.amount(len(warnings), 'file')}" if len(warnings) > 1 else ""
     return f"{count:,} times{where}, first {place}"
 
 
-def _place(path: Path, offset: int | None, root: Path) -> str:
-    short = str(path.relative_to(root)) if path != root and path.is_relative_to(root) else path.name
+def _describe_unread(report: Report) -> str:
+    return f"{units.amount(report.unread_files, 'file')}, {units.size(report.unread_bytes)}, listed below"
+
+
+def _place(path: Path, offset: int | None, roots: list[Path]) -> str:
+    """Return the path below the folder that was examined, whole if there are several, and the offset."""
+    if len(roots) > 1:
+        short = str(path)
+    else:
+        short = str(path.relative_to(roots[0])) if path != roots[0] and path.is_relative_to(roots[0]) else path.name
     return short if offset is None else f"{short}:{offset}"
 
 
@@ -203,12 +273,13 @@ def _report_session(name: str, access: options.AccessOptions, *, as_json: bool) 
         broken = violations(session)
     if as_json:
         names = ("rule", "file", "offset", "message")
-        rows = [{name: getattr(violation, name) for name in names} for violation in broken]
-        output.write_json({"session": session.id, "path": str(session.path), "violations": rows})
+        rows = [{"path": one.file, **{name: getattr(one, name) for name in names}} for one in broken]
+        head = {"session_id": session.id, "session": session.id, "path": str(session.path)}
+        output.write_document("doctor-session", {**head, "violations": rows})
         return
     output.print_heading(str(session.path))
     if not broken:
-        output.print_line("  keeps every rule: it can be resumed as it is")
+        output.print_line("  follows every rule: it can be resumed")
     by_rule: dict[str, list[tuple[str, str]]] = {}
     for violation in broken:
         place = f"{Path(violation.file).name}:{violation.offset}"
@@ -223,7 +294,8 @@ class _StoreReport(msgspec.Struct, frozen=True):
     store: StoreCondition | None
     deleted_soon: list[ExpiringSession]
     archive_only: list[ArchivedSession] | None
-    stats_difference: StatsDifference | None
+    stats_differences: list[StatsDifference]
+    """One for each examined config folder in which Claude Code keeps statistics."""
     synced: bool
     """Whether the store has read the examined folder."""
     unresolved_edits: list[str] = []
@@ -231,11 +303,13 @@ class _StoreReport(msgspec.Struct, frozen=True):
 
     def as_data(self) -> dict[str, Any]:
         """Return plain data, with times as they are written in JSON."""
+        compared = msgspec.to_builtins(self.stats_differences)
         return {
             "store": self.store and {**self.store._asdict(), "synced": self.synced},
-            "deleted_soon": [_row_as_json(session) for session in self.deleted_soon],
-            "archive_only": self.archive_only and [_row_as_json(session) for session in self.archive_only],
-            "stats_difference": msgspec.to_builtins(self.stats_difference),
+            "deleted_soon": [_row_as_json(session, "time") for session in self.deleted_soon],
+            "archive_only": self.archive_only and [_row_as_json(session, "ended_at") for session in self.archive_only],
+            "stats_difference": compared[0] if len(compared) == 1 else None,
+            "stats_differences": compared,
             "unresolved_edits": self.unresolved_edits,
         }
 
@@ -245,12 +319,12 @@ def _open_for_doctor(access: options.AccessOptions) -> Iterator[tuple[StoreAcces
     """Open a folder with its store; if the store is damaged or newer, without it and with the error."""
     with ExitStack() as stack:
         try:
-            opened = stack.enter_context(store_access.open_folder(access))
+            opened = stack.enter_context(store_access.open_folders(access, is_quiet=True))
         except (Unreadable, Refused) as error:
-            root, folder = options.find_config_folder(access.config_dir), data_folder(os.environ)
+            roots, folder = options.find_config_folders(access.config_dirs), data_folder(os.environ)
             # The settings may be what cannot be read: that is a finding too.
             settings = _none_if_unreadable(lambda: preferences.read_preferences(folder)) or preferences.Preferences()
-            yield StoreAccess(root, folder, settings, None), error
+            yield StoreAccess(roots, folder, settings, None), error
         else:
             yield opened, None
 
@@ -262,28 +336,38 @@ def _report_on_store(
     folder, database, now = opened.folder, opened.database, datetime.now().astimezone()
     if access.no_store:
         expiring = health.find_expiring_sessions(tree, folder, now, ask_archive=False)
-        return _StoreReport(None, expiring, None, None, synced=False, unresolved_edits=_unresolved_edits(opened))
+        return _StoreReport(None, expiring, None, [], synced=False, unresolved_edits=_unresolved_edits(opened))
     condition = health.check_store(folder, archive=opened.preferences.archive, complaint=problem)
-    titles = difference = None
+    titles, differences = None, list[StatsDifference]()
     if database is not None:
-        titles = _none_if_unreadable(lambda: health.read_gone_titles(database, opened.root))
-        difference = _none_if_unreadable(lambda: health.compare_stats(database, opened.root, opened.ledger))
+        titles = _none_if_unreadable(lambda: health.read_gone_titles(database, opened.roots))
+        differences = _none_if_unreadable(lambda: list(_compare_stats(opened, database))) or []
     soon = _none_if_unreadable(lambda: health.find_expiring_sessions(tree, folder, now))
     return _StoreReport(
         store=condition,
         # A damaged archive cannot say what it has; which files go soon is known without it.
         deleted_soon=health.find_expiring_sessions(tree, folder, now, ask_archive=False) if soon is None else soon,
         archive_only=_none_if_unreadable(lambda: health.find_archived_only(tree, folder, titles or {})),
-        stats_difference=difference,
+        stats_differences=differences,
         synced=database is not None,
         unresolved_edits=_unresolved_edits(opened),
     )
 
 
+def _compare_stats(opened: StoreAccess, database: sqlite3.Connection) -> Iterator[StatsDifference]:
+    """Yield how Claude Code's own statistics of each folder differ from the store's."""
+    for root in opened.roots:
+        ledger = StoreAccess(root, opened.folder, opened.preferences, database).ledger
+        if (difference := health.compare_stats(database, root, ledger)) is not None:
+            yield difference
+
+
 def _unresolved_edits(opened: StoreAccess) -> list[str]:
     from unspool.edit.apply import read_journals  # here, because few commands need what edits load
 
-    journals = [journal for journal in read_journals(opened.folder) if journal.is_within(opened.root)]
+    if not os.access(opened.folder, os.X_OK):  # the condition of the store says so
+        return []
+    journals = [journal for journal in read_journals(opened.folder) if any(map(journal.is_within, opened.roots))]
     return [journal.id for journal in journals if journal.state in ("unresolved", "applying", "undoing")]
 
 
@@ -292,17 +376,20 @@ def _print_store_report(report: _StoreReport) -> None:
     if report.store:
         _print_condition(report.store, synced=report.synced)
     _print_findings(
-        f"Claude Code deletes these within {health.SOON.days} days",
+        f"deleted by Claude Code within {health.SOON.days} days",
         [(session.session, _deletion_time(session)) for session in report.deleted_soon],
     )
     _print_findings(
-        "edits that could not be finished or taken back",
-        [(id, f"`unspool edit undo --merge {id}` puts the old bytes back") for id in report.unresolved_edits],
+        "edits that could not be completed or undone",
+        [
+            (id, options.pasteable(f"restore the old content with `unspool edit undo --merge {id}`"))
+            for id in report.unresolved_edits
+        ],
     )
     archived = [(row.session, f"{units.size(row.bytes)}  {row.title or ''}") for row in report.archive_only or []]
-    _print_findings("only in the archive, `unspool restore` brings them back", archived)
-    if report.stats_difference:
-        _print_difference(report.stats_difference)
+    _print_findings(options.pasteable("only in the archive (restore with `unspool restore SESSION`)"), archived)
+    for difference in report.stats_differences:
+        _print_difference(difference, is_only=len(report.stats_differences) == 1)
 
 
 def _print_findings(title: str, findings: list[tuple[str, str]]) -> None:
@@ -316,15 +403,15 @@ def _print_condition(state: StoreCondition, *, synced: bool) -> None:
     if state.files is not None:
         rewritten = units.amount(state.generations or 0, "older version")
         pairs.append(("files", f"{state.files:,} ({state.gone_files:,} gone, {rewritten})"))
-    columns = f"; the columns for SQL {units.size(state.column_bytes)}" if state.column_bytes else ""
-    sizes = f"{units.size(state.store_bytes)}, and the archive {units.size(state.archive_bytes)}{columns}"
+    columns = f"; SQL column files {units.size(state.column_bytes)}" if state.column_bytes else ""
+    sizes = f"{units.size(state.store_bytes)}; archive {units.size(state.archive_bytes)}{columns}"
     pairs.append(("size", sizes))
     kept = "" if state.raw_bytes is None else f", {units.size(state.raw_bytes)} kept"
     pairs.append(("archive", f"{'on' if state.archive else 'off'}{kept}"))
     if state.passages is not None:
         waiting = f", {units.size(state.unindexed_bytes)} to go" if state.unindexed_bytes else ""
         pairs.append(("index", f"{units.amount(state.passages, 'text')}{waiting}"))
-    sound = "sound" if synced else "sound; this folder is not in it yet"
+    sound = "sound" if synced else "valid; this folder is not synced yet"
     pairs.append(("state", sound if state.sound else str(state.message)))
     if state.hint:
         pairs.append(("hint", state.hint))
@@ -338,15 +425,16 @@ def _deletion_time(session: ExpiringSession) -> str:
     return f"{'at its next start' if is_due else f'on {session.when.astimezone():%Y-%m-%d}'}{archived}"
 
 
-def _print_difference(stats: StatsDifference) -> None:
+def _print_difference(stats: StatsDifference, *, is_only: bool) -> None:
     output.print_line()
-    output.print_heading(f"statistics up to {stats.last_computed_date or 'now'}: Claude Code's own, and the store's")
+    of = "" if is_only else f" in {Path(stats.path).parent}"
+    output.print_heading(f"statistics{of} up to {stats.last_computed_date or 'now'}: Claude Code and the store")
     rows = [("messages", stats.messages), ("sessions", stats.sessions), ("tool calls", stats.tool_calls)]
     rows += [(f"tokens of {model}", _sum_comparisons([*tokens.values()])) for model, tokens in stats.models.items()]
     output.print_table(_COLUMNS, [[name, *_cells(compared)] for name, compared in rows])
     days = sum(1 for day in stats.days if any(row.difference for row in (day.messages, day.sessions, day.tool_calls)))
     known = units.amount(len(stats.days), "day")
-    output.print_line(f"{days:,} of the {known} that both know differ; `--json` lists them")
+    output.print_line(f"{days:,} of {known} common figures differ; list them with `--json`")
 
 
 def _sum_comparisons(tokens: list[Comparison]) -> Comparison:
@@ -371,8 +459,10 @@ def _none_if_unreadable(query: Callable[[], T]) -> T | None:
         return None
 
 
-def _row_as_json(row: ExpiringSession | ArchivedSession) -> dict[str, Any]:
-    return {
-        name: value.isoformat(timespec="seconds") if isinstance(value, datetime) else value
-        for name, value in row._asdict().items()
-    }
+def _row_as_json(row: ExpiringSession | ArchivedSession, time_name: str) -> dict[str, Any]:
+    data: dict[str, Any] = {"session_id": row.session}
+    for name, value in row._asdict().items():
+        if isinstance(value, datetime):
+            data[time_name] = format_timestamp(value)
+        data[name] = value.isoformat(timespec="seconds") if isinstance(value, datetime) else value
+    return data

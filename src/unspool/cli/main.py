@@ -3,56 +3,67 @@
 Rules
   1. Nothing heavy is imported before a command runs: `unspool --help` loads click and this module.
   2. A wrong request ends in one line on stderr and a hint; a traceback is a bug.
-  3. Exit codes: 0 done, 1 nothing found, 2 usage, 3 not found, 4 unreadable, 5 refused, 6 API or object store,
-     130 interrupted.
+  3. Exit codes are those of `EXIT_CODES`, in every command.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import NamedTuple, NoReturn, TypeAlias
+from types import MappingProxyType
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import click
 
 from unspool import __version__
 from unspool.display import clean, clean_line
-from unspool.errors import UnspoolError, UsageError
+from unspool.errors import AmbiguousSession, MissingExtra, UnspoolError
 
 _COMMANDS = {
-    "ls": ("query.ls", "List the sessions, newest first."),
-    "show": ("query.show", "Show a session: what was asked, what was done, what came of it."),
-    "stats": ("query.stats", "Count what is in a session, or in all of them."),
-    "usage": ("query.usage", "Add up tokens and cost: by day, session, model, 5-hour block and more."),
-    "search": ("query.search", "Find words in prompts, answers, tool results, plans and all the rest."),
-    "sql": ("query.sql", "Ask in SQL: sessions, messages, tool calls, files, responses and their cost."),
-    "watch": ("query.watch", "Show which session is doing what, and which one needs you."),
-    "serve": ("serve", "Show everything in the browser: who needs you, sessions, search, usage, SQL."),
-    "chat": ("chat", "Work with a model; Claude Code can go on with it, and the other way round."),
-    "edit": ("edit", "Clone, fork, move, trim or compress a session, and take it back."),
-    "export": ("query.export", "Write a session out: byte for byte, as data, or to read; or all of them as tables."),
-    "restore": ("restore", "Put a session back in place, byte for byte, from the archive."),
-    "collect": ("team.collect", "Send sessions to a team's object store: redacted, each line once."),
-    "lake": ("team.lake", "Make Delta tables of what collectors send, and ask them."),
-    "redact": ("redact", "Write files without the secrets in them, or say what would be redacted."),
-    "hooks": ("hooks", "Let Claude Code tell unspool what it is doing."),
-    "sync": ("sync", "Bring the store up to date with a config folder."),
-    "doctor": ("doctor", "Say what is in the data: what is known, unknown, damaged or missing."),
-    "config": ("config", "Show the settings, or change one."),
-    "demo": ("demo", "Write a realistic config folder to try things with."),
-    "testing": ("testing", "Test programs that talk to the Messages API, without it."),
+    "ls": ("query.ls", "List sessions, newest first."),
+    "show": ("query.show", "Show a session: prompts, tool calls, results."),
+    "stats": ("query.stats", "Count turns, calls, errors and blocks, of one session or all."),
+    "usage": ("query.usage", "Report tokens and cost by day, session, model, 5-hour block and more."),
+    "search": ("query.search", "Search prompts, answers, tool results, plans and other text."),
+    "sql": ("query.sql", "Run SQL on sessions, messages, tool calls, files and costs."),
+    "watch": ("query.watch", "Show what each session is doing, and which one needs you."),
+    "serve": ("serve", "Serve the web page: live sessions, search, usage, SQL."),
+    "chat": ("chat", "Chat with a model in a session that Claude Code can resume."),
+    "edit": ("edit", "Clone, fork, move, trim or compress a session; undo edits."),
+    "export": ("query.export", "Export a session as Markdown, HTML, JSON or raw lines; or all as tables."),
+    "restore": ("restore", "Restore a deleted session from the archive, byte for byte."),
+    "collect": ("team.collect", "Send redacted sessions to a team's object store."),
+    "lake": ("team.lake", "Build Delta tables from collected sessions, and query them."),
+    "redact": ("redact", "Remove secrets from files, or list them."),
+    "statusline": ("claude_code.statusline", "Print a status line for Claude Code, or install it."),
+    "hooks": ("claude_code.hooks", "Install or remove hooks that report the status of Claude Code."),
+    "sync": ("sync", "Update the store from a config folder."),
+    "doctor": ("doctor", "Check the data: unknown, damaged or missing parts."),
+    "schema": ("documents.schema", "Print the JSON Schema of the --json output of a command."),
+    "config": ("config", "Show or change settings."),
+    "completion": ("query.completion", "Print the completion script of a shell."),
+    "demo": ("demo", "Create a config folder with sample data."),
+    "testing": ("testing", "Serve a scripted Messages API for tests."),
 }
 """Each command's module and its line in `unspool --help`."""
 
-_EXTRAS = {
-    **dict.fromkeys(("starlette", "jinja2", "uvicorn", "anyio", "watchfiles", "nh3", "markdown_it", "pygments"), "web"),
-    **dict.fromkeys(("duckdb", "arro3"), "sql"),
-    **dict.fromkeys(("httpx2", "prompt_toolkit", "rich"), "chat"),
-    **dict.fromkeys(("obstore", "deltalake"), "team"),
+EXIT_CODES = {
+    0: "Done. Also a query of `unspool sql` without rows, and `unspool doctor` with findings.",
+    1: "Nothing found: the request was fine, and nothing matches it. The one exception: `unspool redact --check` exits "
+    "with 1 if it finds something to redact, and with 0 if it does not.",
+    2: "Wrong usage: an unknown option, options that cannot be used together, a value that cannot be parsed.",
+    3: "Not found: no such session, turn, file or folder.",
+    4: "Unreadable: a file exists but cannot be read or written.",
+    5: "Refused: it is possible, but unspool does not do it; or an extra is not installed.",
+    6: "The Messages API or the object store refused or did not answer.",
+    130: "Interrupted with Ctrl-C.",
 }
-"""The libraries that are not in the base install, and the extra that brings each."""
+"""The meaning of each exit code, for docs/cli.md."""
+
+_SESSION_ID = re.compile(r"[0-9a-f]{4,8}(-[0-9a-f-]*)?", re.ASCII)
 
 StepHook: TypeAlias = Callable[[Mapping[str, str]], Callable[[str], None]]
 """Takes the environment and returns a callback that receives the name of each step of a write."""
@@ -61,16 +72,68 @@ StepHook: TypeAlias = Callable[[Mapping[str, str]], Callable[[str], None]]
 class Invocation(NamedTuple):
     """The options before the command, and the hook of the tests."""
 
-    config_dir: str | None
+    config_dirs: tuple[str, ...]
     step_hook: StepHook | None
+    no_pager: bool = False
 
 
-class LazyGroup(click.Group):
+class SuggestingGroup(click.Group):
+    """A group that lists its commands in the order they are written, takes aliases, and suggests what was meant."""
+
+    aliases: Mapping[str, str] = MappingProxyType({})
+    """Other names of commands."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands in the order they are written."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first word names, by its own name, and the rest of the words."""
+        name, *rest = args
+        name = self.aliases.get(name, name)
+        command = self.get_command(ctx, name)
+        if command is None and not ctx.resilient_parsing and not name.startswith("-"):
+            raise click.UsageError(self._describe_unknown(ctx, name), ctx)
+        return (name, command, rest) if command is not None else super().resolve_command(ctx, args)
+
+    def _describe_unknown(self, ctx: click.Context, name: str) -> str:
+        from difflib import get_close_matches  # only for an error
+
+        near = get_close_matches(name.lower(), [*self.list_commands(ctx), *self.aliases], n=1)
+        suggestion = f"; did you mean `{self.aliases.get(near[0], near[0])}`?" if near else ""
+        if not near and self is unspool and _SESSION_ID.fullmatch(name):
+            suggestion = f"; did you mean `show {name}`?"
+        return f"no such command `{name}`{suggestion}"
+
+
+class LazyGroup(SuggestingGroup):
     """A group that knows its commands by name and imports one only to run it."""
+
+    aliases = MappingProxyType(
+        {
+            "list": "ls", "sessions": "ls", "cat": "show", "view": "show", "find": "search", "grep": "search",
+            "cost": "usage", "costs": "usage", "query": "sql", "web": "serve", "settings": "config",
+        }
+    )  # fmt: skip
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands in the order of the help."""
         return list(_COMMANDS)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; the commands that the hint of an error names carry `--config-dir` if it was given."""
+        try:
+            return super().invoke(ctx)
+        except UnspoolError as error:
+            from unspool.cli import options, session_argument  # only for an error
+
+            if isinstance(error, AmbiguousSession):
+                error.hint = session_argument.describe_ambiguous(error)
+            if error.hint:
+                error.hint = options.pasteable(error.hint)
+            raise
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of a command and return the command."""
@@ -89,20 +152,23 @@ class LazyGroup(click.Group):
 
 @click.group(
     cls=LazyGroup,
-    epilog="`unspool COMMAND --help` tells more. Nothing leaves this machine but what chat and collect send.",
+    epilog="Aliases: `list` for `ls`, `find` for `search`, `cost` for `usage`. "
+    "Run `unspool COMMAND --help` for details. Only chat and collect send data to other machines.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(
     "--config-dir",
+    "config_dirs",
     metavar="PATH",
-    help="What to read: a config folder, one project of it, any tree or one file. "
-    "Default: $CLAUDE_CONFIG_DIR, then ~/.claude.",
+    multiple=True,
+    help="Config folder, project, tree or file to read; repeatable. Default: $CLAUDE_CONFIG_DIR, then ~/.claude",
 )
+@click.option("--no-pager", is_flag=True, help="Do not show long output in a pager.")
 @click.version_option(__version__, prog_name="unspool")
 @click.pass_context
-def unspool(ctx: click.Context, config_dir: str | None) -> None:
-    """Read, keep, search and continue the sessions Claude Code leaves in ~/.claude."""
-    ctx.obj = Invocation(config_dir, ctx.obj)
+def unspool(ctx: click.Context, config_dirs: tuple[str, ...], no_pager: bool) -> None:
+    """Read, archive, search and resume the sessions that Claude Code stores in ~/.claude."""
+    ctx.obj = Invocation(config_dirs, ctx.obj, no_pager)
 
 
 def run_command_line(step_hook: StepHook | None = None) -> NoReturn:
@@ -110,6 +176,8 @@ def run_command_line(step_hook: StepHook | None = None) -> NoReturn:
     stream = sys.stdout
     try:
         code = unspool.main(prog_name="unspool", standalone_mode=False, obj=step_hook)
+    except MissingExtra as error:
+        code = _report_missing_extra(error)
     except UnspoolError as error:
         print_error(error.message, error.hint)
         code = error.exit_code
@@ -146,15 +214,18 @@ def _report_usage_error(error: click.ClickException) -> int:
 
 def _report_missing_library(error: ModuleNotFoundError) -> int:
     """Say which extra brings a library; one that no extra brings is a bug, and shows as one."""
-    library = (error.name or "").partition(".")[0]
-    if library not in _EXTRAS:
+    from unspool.extras import extra_of, missing_extra  # start-up: only this needs it
+
+    extra = extra_of(error.name or "")
+    if extra is None:
         raise error
+    return _report_missing_extra(missing_extra(extra))
+
+
+def _report_missing_extra(error: MissingExtra) -> int:
     command = next((word for word in sys.argv[1:] if word in _COMMANDS), "")
-    print_error(
-        f"`unspool {command}` needs {library}, which is not installed",
-        f"install it with: pip install 'unspool[{_EXTRAS[library]}]'",
-    )
-    return UsageError.exit_code
+    print_error(error.describe(error.feature or f"`{f'unspool {command}'.rstrip()}`"), error.hint)
+    return error.exit_code
 
 
 def step_hook() -> StepHook | None:

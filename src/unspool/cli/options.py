@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
@@ -10,17 +11,19 @@ from typing import Any, NamedTuple, TypeAlias
 
 import click
 
-from unspool.errors import UsageError
-from unspool.paths import config_folder, resolve_existing
+from unspool.display import clean_line
+from unspool.errors import UsageError, conflicting_options
+from unspool.paths import absolute_path, config_folder, data_folder, drop_nested, resolve_existing
 
 Command: TypeAlias = Callable[..., Any]
 """A function that click decorators make a command of."""
 
 
 class AccessOptions(NamedTuple):
-    """Which folder a command reads, and whether it may use and update the store."""
+    """Which folders a command reads, and whether it may use and update the store."""
 
-    config_dir: str | None
+    config_dirs: tuple[str | None, ...] = (None,)
+    """None is the folder that the environment names."""
     no_sync: bool = False
     no_store: bool = False
     wait: bool = False
@@ -29,23 +32,44 @@ class AccessOptions(NamedTuple):
 
 def output_options(command: Command) -> Command:
     """Add the options of every reading command: `--json` and `--config-dir`."""
-    return json_option(config_option(command))
+    return json_option(folders_option(command))
 
 
 def json_option(command: Command) -> Command:
     """Add `--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Write JSON.")(command)
+    return click.option("-j", "--json", "as_json", is_flag=True, help="Print JSON")(command)
 
 
-def config_option(command: Command) -> Command:
-    """Add `--config-dir`, which may also stand before the command."""
-    help_text = "What to read; may also stand before the command."
-    return click.option("--config-dir", metavar="PATH", callback=_config_dir, help=help_text)(command)
+def list_output_options(command: Command) -> Command:
+    """Add the options of commands that write lists: `--json`, `--jsonl` and `--config-dir`."""
+    return json_or_lines_options(folders_option(command))
+
+
+def json_or_lines_options(command: Command) -> Command:
+    """Add `--json` as `as_json` and `--jsonl` as `as_lines`; both together are refused."""
+
+    @click.option("-j", "--json", "as_json", is_flag=True, help="Print JSON: one document")
+    @click.option("--jsonl", "as_lines", is_flag=True, help="Print JSON lines: one item per line")
+    @wraps(command)
+    def run(*, as_json: bool, as_lines: bool, **options: Any) -> None:
+        if as_json and as_lines:
+            raise conflicting_options("--json", "--jsonl")
+        command(as_json=as_json, as_lines=as_lines, **options)
+
+    return run
+
+
+def one_folder_option(command: Command) -> Command:
+    """Add `--config-dir` as `config_dir` to a command that writes into one folder: several are refused."""
+    help_text = "Config folder. Also accepted before the command"
+    return click.option(
+        "--config-dir", "config_dir", metavar="PATH", multiple=True, callback=_one_config_dir, help=help_text
+    )(command)
 
 
 def folders_option(command: Command) -> Command:
-    """Add `--config-dir` as `config_dirs`: once, several times, or before the command."""
-    help_text = "What to read; several times for several folders. May also stand before the command."
+    """Add `--config-dir` as `config_dirs`: once, several times, before the command and after it."""
+    help_text = "Config folder, project, tree or file to read; repeatable. Also accepted before the command"
     return click.option(
         "--config-dir", "config_dirs", metavar="PATH", multiple=True, callback=_config_dirs, help=help_text
     )(command)
@@ -57,19 +81,19 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals or not name:
-            raise UsageError(f"`--set {assignment}` names no value", hint="`--set NAME=VALUE`")
+            raise UsageError(f"--set {assignment} has no value", hint="use `--set NAME=VALUE`")
         values[name] = value
     return values
 
 
 def store_options(command: Command) -> Command:
-    """Add `--no-sync` and `--no-store`; the command gets them, and `--config-dir` if it has it, as `access`."""
+    """Add `--no-sync` and `--no-store`; the command gets them and `--config-dir` as `access`."""
 
-    @click.option("--no-sync", is_flag=True, help="Answer from the store as it is.")
-    @click.option("--no-store", is_flag=True, help="Answer from the files; leave the store alone.")
+    @click.option("--no-sync", is_flag=True, help="Use the store without reading new data")
+    @click.option("--no-store", is_flag=True, help="Read the files, without the store")
     @wraps(command)
-    def run(*, no_sync: bool, no_store: bool, config_dir: str | None = None, **options: Any) -> None:
-        command(access=AccessOptions(config_dir, no_sync, no_store), **options)
+    def run(*, no_sync: bool, no_store: bool, config_dirs: tuple[str | None, ...], **options: Any) -> None:
+        command(access=AccessOptions(config_dirs, no_sync, no_store), **options)
 
     return run
 
@@ -79,9 +103,83 @@ def find_config_folder(config_dir: str | None) -> Path:
     return resolve_existing(config_folder(config_dir, os.environ))
 
 
-def _config_dir(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
-    return value or ctx.find_root().obj.config_dir
+def find_config_folders(config_dirs: Iterable[str | None]) -> list[Path]:
+    """Return the absolute paths of config folders, which must exist; each once, and none that lies in another."""
+    return drop_nested(map(find_config_folder, config_dirs))
+
+
+def session_argument(**attributes: Any) -> Callable[[Command], Command]:
+    """Add the argument SESSION, which shells complete."""
+    return click.argument("session", shell_complete=complete_session, **attributes)
+
+
+def complete_session(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[Any]:
+    """Return the sessions whose id begins with what was typed, newest first, from the store as it is."""
+    from click.shell_completion import CompletionItem
+
+    if os.sep in incomplete or incomplete.startswith(("~", ".")):
+        return [CompletionItem(incomplete, type="file")]
+    from unspool.store.catalog import find_session_ids
+
+    named = [*(getattr(ctx.find_root(), "params", {}).get("config_dirs") or ()), *(ctx.params.get("config_dirs") or ())]
+    named = [one for one in named if one] or list(_environment_folders()) or [None]
+    roots = [absolute_path(config_folder(one, os.environ)) for one in dict.fromkeys(named)]
+    found = find_session_ids(data_folder(os.environ), roots, incomplete)
+    return [CompletionItem(id, help=clean_line(title)[:60]) for id, title in found]
+
+
+def pasteable(text: str) -> str:
+    """Return text with `--config-dir` in the commands that it quotes, if it was given: so that they can be pasted."""
+    context = click.get_current_context(silent=True)
+    named: tuple[str, ...] = context.meta.get(_GIVEN, ()) if context else ()
+    if not named:
+        return text
+    import shlex  # start-up: most commands print none
+
+    given = " ".join(f"--config-dir {shlex.quote(one)}" for one in dict.fromkeys(named))
+    return _QUOTED_COMMAND.sub(lambda match: f"{match[1]}unspool {given} ", text)
+
+
+def resume_command(session_id: str, cwd: str | None) -> str:
+    """Return the command that resumes a session in Claude Code, from the folder it worked in.
+
+    Claude Code finds a session only from its folder, and only in the config folder that it is told.
+    """
+    import shlex  # start-up: most commands print none
+
+    context = click.get_current_context(silent=True)
+    named: tuple[str, ...] = context.meta.get(_GIVEN, ()) if context else ()
+    folder = f"cd {shlex.quote(cwd)} && " if cwd else ""
+    config = f"CLAUDE_CONFIG_DIR={shlex.quote(str(Path(named[0]).expanduser().absolute()))} " if named else ""
+    return f"{folder}{config}claude --resume {session_id}"
+
+
+_GIVEN = "unspool.config_dirs"
+"""Where the context keeps the values of `--config-dir`, before and after the command."""
+_QUOTED_COMMAND = re.compile(
+    r"(^|`)unspool (?=(?:ls|show|stats|usage|search|sql|watch|serve|edit|export|restore|collect|hooks|sync|doctor)\b)"
+)
 
 
 def _config_dirs(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> tuple[str | None, ...]:
-    return values or (ctx.find_root().obj.config_dir,)
+    given = (*ctx.find_root().obj.config_dirs, *values)
+    ctx.meta[_GIVEN] = given
+    return given or _environment_folders() or (None,)
+
+
+def _environment_folders() -> tuple[str, ...]:
+    """Return the folders that `$CLAUDE_CONFIG_DIR` lists with commas; none if it names one, which may have a comma."""
+    named = os.environ.get("CLAUDE_CONFIG_DIR", "")
+    if "," not in named or Path(named).expanduser().exists():
+        return ()
+    return tuple(folder.strip() for folder in named.split(",") if folder.strip())
+
+
+def _one_config_dir(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> str | None:
+    named = list(dict.fromkeys(_config_dirs(ctx, parameter, values)))
+    if len(named) > 1:
+        command = ctx.command_path.removeprefix("unspool ")
+        raise UsageError(
+            f"`{command}` writes to one config folder, but {len(named)} were given", hint="pass `--config-dir` once"
+        )
+    return named[0]

@@ -7,16 +7,23 @@ Rules
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import IO, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import wraps
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 import click
 
 from unspool.display import clean_json, clean_line, table
-from unspool.errors import UsageError
+from unspool.errors import already_exists
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from unspool.read import Skipped
 
 
 def write_json(value: Any) -> None:
@@ -24,10 +31,30 @@ def write_json(value: Any) -> None:
     click.echo(json_text(value))
 
 
-def print_result(data: Any, line: str, *, as_json: bool) -> None:
-    """Write what a command did: as JSON, or as a line of text."""
+def write_document(name: str, data: Mapping[str, Any], skipped: Iterable[Skipped] | None = None) -> None:
+    """Write a JSON document to stdout; `documents/registry.py` has its type. A list says what was skipped."""
+    write_json(make_document(name, data, skipped))
+
+
+def make_document(name: str, data: Mapping[str, Any], skipped: Iterable[Skipped] | None = None) -> dict[str, Any]:
+    """Return a JSON document: the name of its schema, the data, and what was skipped unless that is None."""
+    document = {"schema": f"unspool/{name}/1", **data}
+    return document if skipped is None else {**document, "skipped": skipped_as_json(skipped)}
+
+
+def write_lines(items: Iterable[Mapping[str, Any]]) -> None:
+    """Write items to stdout as JSON, each on a line."""
+    import json
+
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": ")).encode
+    for item in items:
+        click.echo(clean_json(encode(item)))
+
+
+def print_result(name: str, data: Mapping[str, Any], line: str, *, as_json: bool) -> None:
+    """Write what a command did: as a JSON document, or as a line of text."""
     if as_json:
-        write_json(data)
+        write_document(name, data)
     else:
         print_line(line)
 
@@ -68,17 +95,189 @@ def warn(message: str) -> None:
 
 def warn_left_out(path: object, reason: str) -> None:
     """Print to stderr that a file is missing in the answer, and why."""
-    warn(f"left out `{path}`: {reason}")
+    warn(f"skipped `{path}`: {reason}")
+
+
+def warn_skipped(skipped: Sequence[Skipped]) -> None:
+    """Print to stderr, in one line, which files and folders are missing in the answer, and why."""
+    if not skipped:
+        return
+    first, *others = skipped
+    if not others:
+        warn_left_out(first.path, first.reason)
+        return
+    warn(
+        f"skipped {len(skipped):,} unreadable files or folders: `{first.path}` ({first.reason}) and "
+        f"{len(others):,} more; list them with `unspool doctor`"
+    )
+
+
+def skipped_as_json(skipped: Iterable[Skipped]) -> list[dict[str, str]]:
+    """Return what could not be read as JSON has it."""
+    return [{"path": str(one.path), "reason": one.reason} for one in skipped]
 
 
 def show_pages(text: Iterable[str] | str) -> None:
-    """Show text in the user's pager."""
-    click.echo_via_pager(text, color=False if os.environ.get("NO_COLOR") else None)
+    """Show text in the user's pager if it is longer than the screen."""
+    with paging():
+        for piece in [text] if isinstance(text, str) else text:
+            click.echo(piece, nl=False)
+
+
+@contextmanager
+def paging() -> Iterator[None]:
+    """Send what is written to a terminal through the user's pager if it is longer than the screen.
+
+    The pager is `$UNSPOOL_PAGER`, else `$PAGER`, else `less`. An empty one, `cat` and `--no-pager` mean none.
+    """
+    command = _find_pager()
+    if command is None or isinstance(sys.stdout, _PagedOutput):
+        yield
+        return
+    screen = sys.stdout
+    paged = _PagedOutput(screen, command)
+    sys.stdout = paged
+    try:
+        yield
+    except BrokenPipeError:
+        if not paged.has_pager:  # else the user has left the pager
+            raise
+    finally:
+        sys.stdout = screen
+        paged.finish()
+
+
+def paged(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a command whose text output may be long."""
+
+    @wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        with paging():
+            command(*arguments, **options)
+
+    return run
+
+
+def _find_pager() -> list[str] | None:
+    """Return the command of the pager; None if nothing is to be paged."""
+    # Without a terminal to read keys from, a pager could not be left.
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
+        return None
+    context = click.get_current_context(silent=True)
+    if context is not None and getattr(context.find_root().obj, "no_pager", False):
+        return None
+    import shlex
+    import shutil
+
+    named = os.environ.get("UNSPOOL_PAGER", os.environ.get("PAGER", "less"))
+    command = shlex.split(named)
+    if not command or command == ["cat"] or shutil.which(command[0]) is None:
+        return None
+    return command
+
+
+class _PagedOutput(io.TextIOBase):
+    """A text stream that holds back what fits the screen, and gives more than that to a pager."""
+
+    def __init__(self, screen: TextIO, command: list[str]) -> None:
+        import shutil
+
+        self._screen, self._command = screen, command
+        size = shutil.get_terminal_size()
+        self._columns, self._room = max(size.columns, 1), size.lines - 1
+        self._held: list[str] = []
+        self._pager: subprocess.Popen[str] | None = None
+
+    @property
+    def has_pager(self) -> bool:
+        """Whether there was more than fits the screen."""
+        return self._pager is not None
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The encoding of the terminal."""
+        return self._screen.encoding
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        """How the terminal handles characters that it cannot show."""
+        return self._screen.errors
+
+    @property
+    def buffer(self) -> IO[bytes]:
+        """The terminal itself: bytes are not paged."""
+        self._write_held()
+        return self._screen.buffer
+
+    def isatty(self) -> bool:
+        """Return that it is a terminal, as the pager's output is."""
+        return True
+
+    def fileno(self) -> int:
+        """Return the file descriptor of the terminal."""
+        return self._screen.fileno()
+
+    def writable(self) -> bool:
+        """Return that it can be written to."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Hold a text back, or give it to the pager."""
+        if not isinstance(text, str):  # click tries bytes to find out what a stream takes
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        shown = click.unstyle(text) if os.environ.get("NO_COLOR") else text
+        if self._pager is not None:
+            assert self._pager.stdin is not None
+            self._pager.stdin.write(shown)
+            return len(text)
+        self._held.append(shown)
+        # Rows of the terminal, not lines: a long line takes several.
+        self._room -= sum(len(click.unstyle(line)) // self._columns for line in shown.split("\n")) + shown.count("\n")
+        if self._room < 0:
+            self._start_pager()
+        return len(text)
+
+    def _start_pager(self) -> None:
+        import subprocess
+
+        # -F: leave if it fits after all; -R: keep colours; -X: leave the text on the screen. As git does.
+        environment = {"LESS": "FRX", "LV": "-c", **os.environ}
+        self._pager = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            env=environment,
+            text=True,
+            encoding=self._screen.encoding,
+            errors="replace",
+        )
+        held, self._held = "".join(self._held), []
+        assert self._pager.stdin is not None
+        self._pager.stdin.write(held)
+
+    def _write_held(self) -> None:
+        held, self._held = "".join(self._held), []
+        self._screen.write(held)
+        self._screen.flush()
+
+    def finish(self) -> None:
+        """Write what is held back, or wait until the user leaves the pager."""
+        if self._pager is None:
+            self._write_held()
+            return
+        assert self._pager.stdin is not None
+        with suppress(BrokenPipeError):
+            self._pager.stdin.close()
+        while True:
+            try:
+                self._pager.wait()
+                return
+            except KeyboardInterrupt:  # Ctrl-C is a key of the pager
+                pass
 
 
 def warn_of_cleaning() -> None:
     """Print to stderr that a terminal is not shown the exact bytes."""
-    click.echo("shown with escape sequences made harmless; redirect the output for the exact bytes", err=True)
+    click.echo("control characters are replaced on a terminal; redirect the output for the exact bytes", err=True)
 
 
 def print_line(text: str = "") -> None:
@@ -112,7 +311,7 @@ def print_section(title: str, pairs: Iterable[tuple[str, str]], limit: int | Non
     print_heading(title)
     print_pairs(pairs[:limit])
     if limit is not None and len(pairs) > limit:
-        print_line(f"  … and {len(pairs) - limit:,} more; `--json` lists all")
+        print_line(f"  … and {len(pairs) - limit:,} more; list all with `--json`")
 
 
 @contextmanager
@@ -136,7 +335,7 @@ def open_target(target: str | None) -> Iterator[IO[bytes]]:
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        raise UsageError(f"`{target}` exists", hint="name a file that does not") from None
+        raise already_exists(target) from None
     with os.fdopen(descriptor, "wb") as file:
         yield file
 

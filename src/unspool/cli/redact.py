@@ -29,27 +29,36 @@ _LIMIT = 1024 * 1024
 
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--check", is_flag=True, help="Say what would be redacted, and where; never the secret itself.")
-@click.option("--emails", is_flag=True, help="Redact addresses of e-mail too.")
-@click.option("--homes", is_flag=True, help="Redact the user's name in paths of home folders too.")
+@click.option("--check", is_flag=True, help="List what would be redacted and where, without the secrets")
+@click.option("--emails", is_flag=True, help="Also redact e-mail addresses")
+@click.option("--homes", is_flag=True, help="Also redact the user name in home folder paths")
 @click.option(
-    "--rules", metavar="FILE", type=click.Path(path_type=Path), help="Rules of your own. Default: redact.json."
+    "--rules", metavar="FILE", type=click.Path(path_type=Path), help="File with your own rules. Default: redact.json"
 )
 @options.json_option
+@click.pass_context
 def redact(
-    *, files: tuple[Path, ...], check: bool, emails: bool, homes: bool, rules: Path | None, as_json: bool
+    ctx: click.Context,
+    *,
+    files: tuple[Path, ...],
+    check: bool,
+    emails: bool,
+    homes: bool,
+    rules: Path | None,
+    as_json: bool,
 ) -> None:
-    """Write files without the secrets in them, or say what would be redacted.
+    """Remove secrets from files, or list them.
 
-    Keys, tokens, passwords, private keys and the like become markers as `[redacted:github-token:3f2a9c01be]`; the same
-    secret has the same marker. This is what `unspool collect` does to every line before it leaves the machine.
+    Replaces keys, tokens, passwords and private keys by markers like `[redacted:github-token:3f2a9c01be]`. The same
+    secret gets the same marker. `unspool collect` does this to every line before it sends the line.
     """
     from unspool.redact import Redactor
 
     folder = data_folder(os.environ)
     redactor = Redactor(_redaction_key(folder), redaction_options(folder, rules, emails=emails, homes=homes))
     if check:
-        _report(redactor, files, as_json)
+        if _report(redactor, files, as_json):
+            ctx.exit(1)
         return
     for path in files:
         for _, redacted in _redact_lines(redactor, path):
@@ -97,10 +106,11 @@ def _redact_lines(redactor: Redactor, path: Path) -> Iterator[tuple[int, Redacte
             yield number, redact_line(redactor, line) if start in suspects else Redacted(*decode_line(line))
             start += len(line) + 1
     for offset, length in left_out:
-        click.echo(f"unspool: a line of {length:,} bytes at {offset:,} is too long and was left out", err=True)
+        click.echo(f"unspool: skipped a line of {length:,} bytes at {offset:,}: too long", err=True)
 
 
-def _report(redactor: Redactor, files: tuple[Path, ...], as_json: bool) -> None:
+def _report(redactor: Redactor, files: tuple[Path, ...], as_json: bool) -> bool:
+    """Print what would be redacted; return whether there is anything."""
     hits: list[dict[str, Any]] = []
     kinds: Counter[str] = Counter()
     lines = 0
@@ -110,13 +120,16 @@ def _report(redactor: Redactor, files: tuple[Path, ...], as_json: bool) -> None:
             for hit in redacted.hits:
                 kinds[hit.kind] += hit.number
                 hits.append(
-                    {"file": str(path), "line": number, "kind": hit.kind, "count": hit.number, "path": hit.path}
+                    {"path": str(path), "line": number, "kind": hit.kind, "count": hit.number, "field": hit.path}
                 )
     if as_json:
-        output.write_json({"rules": redactor.version, "lines": lines, "kinds": dict(kinds), "found": hits})
-        return
+        items = [{**hit, "file": hit["path"]} for hit in hits]
+        found = {"rules": redactor.version, "lines": lines, "kinds": dict(kinds), "items": items, "found": items}
+        output.write_document("redact", found, [])
+        return bool(hits)
     for row in hits:
-        where = f"{row['file']}:{row['line']}" if row["line"] else row["file"]
-        output.print_line(f"{where}: {row['kind']} × {row['count']}{' in ' if row['path'] else ''}{row['path']}")
+        where = f"{row['path']}:{row['line']}" if row["line"] else row["path"]
+        output.print_line(f"{where}: {row['kind']} × {row['count']}{' in ' if row['field'] else ''}{row['field']}")
     summary = ", ".join(f"{kind} {number:,}" for kind, number in kinds.most_common()) or "nothing"
     click.echo(f"{units.amount(lines, 'line')}: {summary} to redact (rules {redactor.version})", err=True)
+    return bool(hits)

@@ -17,35 +17,36 @@ from unspool.store import StoreAccess
 
 
 @click.command()
-@click.argument("session")
-@click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
+@options.session_argument()
+@click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing")
 @options.output_options
-def restore(session: str, dry_run: bool, as_json: bool, config_dir: str | None) -> None:
-    """Put a session back in place, byte for byte, from the archive.
+def restore(session: str, dry_run: bool, as_json: bool, config_dirs: tuple[str | None, ...]) -> None:
+    """Restore a deleted session from the archive, byte for byte.
 
-    SESSION is the beginning of its id, or its title. Its sub-agents and what else the archive has of it come back too.
-    Files that are there are left as they are. Claude Code can resume it then; to it the files are new, so that it keeps
-    them for another `cleanupPeriodDays`.
+    SESSION is a title or the start of a session id. This also restores its subagents and side files, and never changes
+    existing files. Claude Code can then resume the session and keeps it for another `cleanupPeriodDays`.
     """
-    with store_access.open_folder(options.AccessOptions(config_dir)) as opened:
+    with store_access.open_folders(options.AccessOptions(config_dirs)) as opened:
         if opened.database is None:
-            raise Refused("there is no store to restore from", hint="`unspool sync` makes one")
+            raise Refused("there is no store to restore from", hint="create one with `unspool sync`")
         restored = opened.home.session(session)
         # lexists: a link that leads nowhere is there too, and nothing that is there is written over.
         missing = [source for source in _archived_files(restored, opened) if not os.path.lexists(source.path)]
         if not missing:
-            raise NothingFound(f"nothing of `{restored.id}` is missing")
+            raise NothingFound(f"nothing to restore: no file of `{restored.id}` is missing")
         written = []
         for source in missing:
             pieces = opened.home.reader.pieces(source.path)
             size = source.size
             if not dry_run:
                 # The path comes from a database that may be damaged or planted: never outside of the config folder.
-                size = write_new(source.path, pieces, within=opened.root)
+                root = next((root for root in opened.roots if source.path.is_relative_to(root)), opened.roots[0])
+                size = write_new(source.path, pieces, within=root)
                 _update_stamps(opened, source.path)
             written.append({"path": source.place, "kind": source.kind.value, "bytes": size})
     if as_json:
-        output.write_json({"session": restored.id, "files": written, "dry_run": dry_run})
+        names = {"session_id": restored.id, "session": restored.id}
+        output.write_document("restore", {**names, "files": written, "dry_run": dry_run})
         return
     verb = "would write" if dry_run else "wrote"
     output.print_pairs(((f"{verb} {file['path']}", units.size(int(str(file["bytes"])))) for file in written), indent=0)

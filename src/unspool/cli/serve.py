@@ -4,99 +4,135 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import datetime
+from pathlib import Path
 
 import click
 
 from unspool.cli import options, output, store_access
 from unspool.errors import UsageError
-from unspool.store import parse_zone
+from unspool.files import error_reason
+from unspool.format import parse_zone
+from unspool.read import Skipped
 
-_MIN_TOKEN_LENGTH = 32
-"""Characters that a token of the user's own must have."""
+
+def _refuse_token(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise UsageError(
+            "--token was removed: other users could read the token in the process list",
+            hint="use `--token-file FILE`, or set UNSPOOL_TOKEN",
+        )
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen. Default: this machine only.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Default: 8737, or any that is free; 0: any.")
-@click.option("--no-browser", is_flag=True, help="Only print the link.")
 @click.option(
-    "--token",
-    is_flag=False,
-    flag_value="",
-    metavar="[TOKEN]",
-    help="Let other machines reach it, with `--host`. With a TOKEN of your own, scripts can send it as a bearer.",
+    "--host",
+    metavar="ADDRESS",
+    help="Address to listen on. Default: a loopback address that only unspool uses",
 )
 @click.option(
-    "--allow-host", "host_names", multiple=True, metavar="NAME", help="Another name this machine is reached by."
+    "--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 picks a free one. Default: 8737, or a free one"
 )
-@options.config_option
+@click.option("--no-browser", is_flag=True, help="Print the link without opening a browser")
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    help="File with a bearer token for scripts; created if missing. Required for a `--host` that "
+    "other machines can reach. Alternative: the variable UNSPOOL_TOKEN",
+)
+@click.option("--token", is_flag=False, flag_value="", hidden=True, expose_value=False, callback=_refuse_token)
+@click.option(
+    "--allow-host", "host_names", multiple=True, metavar="NAME", help="Additional host name of this machine; repeatable"
+)
+@options.folders_option
 def serve(
     *,
-    host: str,
+    host: str | None,
     port: int | None,
     no_browser: bool,
-    token: str | None,
+    token_file: str | None,
     host_names: tuple[str, ...],
-    config_dir: str | None,
+    config_dirs: tuple[str | None, ...],
 ) -> None:
-    """Show everything in the browser: who needs you, sessions, search, usage, SQL.
+    """Serve the web page: live sessions, search, usage, SQL.
 
-    The first line on stdout is a link that works once; the browser that opens it may look until the server ends. Ctrl-C
-    ends it. Nothing is loaded from anywhere else, and nothing leaves this machine.
+    The first line on stdout is a link that works once and gives one browser access until the server stops. Stop it with
+    Ctrl-C. The page loads nothing from other servers, and no data leaves this machine.
     """
-    from unspool.web import AllowedHosts, RequestGuard, check_host, create_app, open_listener, run_server
+    from unspool.extras import require_extras
+
+    require_extras("web")
+    from unspool import web
     from unspool.web.serving import Site
 
-    check_host(host, token=token is not None)
-    if token and len(token) < _MIN_TOKEN_LENGTH:
-        raise UsageError(f"a token needs {_MIN_TOKEN_LENGTH} characters", hint="`--token` alone makes one")
+    token = web.take_token(token_file, os.environ)
+    if host is not None:
+        web.check_host(host, token=token is not None)
     # Without a sync: the page is there at once, and the server refreshes the store in the background.
-    with store_access.open_folder(options.AccessOptions(config_dir, no_sync=True)) as opened:
-        root, folder, settings = opened.root, opened.folder, opened.preferences
+    with store_access.open_folders(options.AccessOptions(config_dirs, no_sync=True)) as opened:
+        roots, folder, settings = opened.roots, opened.folder, opened.preferences
     zone = parse_zone(settings.timezone or "local")
-    site = Site(root, folder, settings, lambda: datetime.now().astimezone(), _make_refresh(config_dir), zone)
-    listener = open_listener(host, port)
+    site = Site(roots, folder, settings, lambda: datetime.now().astimezone(), _make_refresh(config_dirs), zone)
+    own = web.find_address(folder)
+    listener = web.open_listener(own.bind if host is None else host, port)
     # Port 0 lets the system choose: the guard must compare `Host` with the port that was chosen.
     bound_port = listener.getsockname()[1]
-    address = f"http://{_url_host(host)}:{bound_port}"
-    guard = RequestGuard(
-        AllowedHosts(host, bound_port, host_names),
-        token or None,
+    # The address of all interfaces is none that a browser can open: the link has our own.
+    linked = {None: own.host, "0.0.0.0": own.bind, "::": "::1"}.get(host, host or "")
+    address = f"http://[{linked}]:{bound_port}" if ":" in linked else f"http://{linked}:{bound_port}"
+    with ExitStack() as link_files:
+        guard = web.RequestGuard(
+            web.AllowedHosts(host or own.host, bound_port, host_names), token, _make_login_handler(address, link_files)
+        )
+        link = f"{address}{guard.create_link()}"
+        click.echo(link)
+        if host is None and own.note:
+            output.warn(own.note)
+        output.warn(f"serving {', '.join(f'`{root}`' for root in roots)}; stop with Ctrl-C")
+        if not no_browser:
+            _open_browser(folder, link, link_files)
+        # Also from there: a server that is terminated by a signal does not return.
+        web.run_server(web.create_app(site, guard), listener, on_end=link_files.close)
+
+
+def _make_login_handler(address: str, link_files: ExitStack) -> Callable[[str], None]:
+    def handle_login(path: str) -> None:
+        link_files.close()  # the link in them was used
         # A link works once, so the next one is printed as soon as it was used.
-        lambda path: output.warn(f"opened; for another browser: {address}{path}"),
-    )
-    link = f"{address}{guard.create_link()}"
-    click.echo(link)
-    output.warn(f"showing `{root}`; Ctrl-C ends it")
-    if not no_browser:
-        _open_browser(link)
-    run_server(create_app(site, guard), listener)
+        output.warn(f"opened; link for another browser: {address}{path}")
+
+    return handle_login
 
 
-def _make_refresh(config_dir: str | None) -> Callable[[], None]:
-    def refresh() -> None:
+def _make_refresh(config_dirs: tuple[str | None, ...]) -> Callable[[], list[Skipped]]:
+    named: set[Skipped] = set()
+
+    def refresh() -> list[Skipped]:
         # Opened anew each time: it runs in a thread, and a SQLite connection belongs to the thread that opened it.
-        with store_access.open_folder(options.AccessOptions(config_dir)) as opened:
+        with store_access.open_folders(options.AccessOptions(config_dirs), is_quiet=True) as opened:
             if opened.database is not None:
                 store_access.update_text_index_if_quick(opened)
+        skipped = opened.skipped
+        # The page shows it as long as it lasts; the terminal is told once.
+        output.warn_skipped([one for one in skipped if one not in named])
+        named.update(skipped)
+        return skipped
 
     return refresh
 
 
-def _open_browser(link: str) -> None:
-    """Open a link in the browser if there is a screen."""
-    import sys
-    import webbrowser
+def _open_browser(folder: Path, link: str, link_files: ExitStack) -> None:
+    """Open a link in the browser if there is a screen, through a file that is removed with `link_files`."""
+    from unspool import web
 
-    # Without a screen `webbrowser` would start a text browser in this terminal.
-    if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+    if not web.has_screen():
         return
-    webbrowser.open(link)
-
-
-def _url_host(host: str) -> str:
-    """Return the host part of the link; the address of all interfaces becomes that of this machine."""
-    if host in ("0.0.0.0", "::"):
-        return "127.0.0.1" if host == "0.0.0.0" else "[::1]"
-    return f"[{host}]" if ":" in host else host
+    try:
+        path = link_files.enter_context(web.link_file(folder, link))
+    except OSError as error:
+        output.warn(
+            f"cannot open the browser: cannot write to `{folder}`: {error_reason(error)}; open the link yourself"
+        )
+        return
+    web.open_file(path)

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from unspool.cli import options, output
 from unspool.cli.main import on_step
 from unspool.errors import NotFound, Unwritable
-from unspool.paths import absolute_path, config_folder, data_folder, is_encodable, resolve_existing
-from unspool.store import StoreAccess, is_locked, locked, open_archive, open_store, preferences, translate_errors
+from unspool.paths import absolute_path, config_folder, data_folder, drop_nested, is_encodable, resolve_existing
+from unspool.store import Roots, StoreAccess, is_locked, locked, open_archive, open_store, preferences, translate_errors
 from unspool.store.sync import (
     FolderChanges,
     compare_with_disk,
@@ -46,36 +46,40 @@ LARGE_BYTES = 16 * 1024 * 1024
 
 
 @contextmanager
-def open_folder(access: options.AccessOptions) -> Iterator[StoreAccess]:
-    """Open the folder, with its store up to date if it may be used."""
+def open_folders(access: options.AccessOptions, *, is_quiet: bool = False) -> Iterator[StoreAccess]:
+    """Open the folders that a command reads, with their store up to date if it may be used.
+
+    At the end, what could not be read is named on stderr, in one line, unless the caller does that (`is_quiet`).
+    """
     folder = data_folder(os.environ)
     settings = preferences.read_preferences(folder)
-    if access.wait:
-        settings = settings._replace(background=False)
     with ExitStack() as cleanup, translate_errors(folder):
-        # Before the folder: one that was deleted may still be known to the store.
+        # Before the folders: one that was deleted may still be known to the store.
         database = None if access.no_store else _open_database(folder)
-        root = _resolve_root(access.config_dir, database)
         if database is not None:
             cleanup.callback(database.close)
-        if database is not None and not is_encodable(root):
-            output.warn(f"the name of `{root}` is not text, the store cannot keep it; answering from the files")
-            database = None
-        if database is not None and not access.no_sync and not _refresh(database, root, folder, settings, cleanup):
-            database = None
-        yield StoreAccess(root, folder, settings, database)
-
-
-@contextmanager
-def open_folders(config_dirs: Iterable[str | None], access: options.AccessOptions) -> Iterator[list[StoreAccess]]:
-    """Open several folders; one that is named twice, or lies inside another one, is yielded once."""
-    with ExitStack() as stack:
-        by_root: dict[Path, StoreAccess] = {}
-        for config_dir in config_dirs:
-            opened = stack.enter_context(open_folder(access._replace(config_dir=config_dir)))
-            by_root[opened.root] = opened
-        # A folder inside another one is part of its answer: its sessions would be there twice.
-        yield [opened for root, opened in by_root.items() if not any(parent in by_root for parent in root.parents)]
+        roots = drop_nested(_resolve_root(each, database) for each in access.config_dirs)
+        # A folder that is read in the background is answered from its files. Beside another one that would leave out
+        # what only the store knows of the other.
+        if access.wait or len(roots) > 1:
+            settings = settings._replace(background=False)
+        opened = StoreAccess(roots, folder, settings, database)
+        for root in roots:
+            if opened.database is not None and not is_encodable(root):
+                output.warn(
+                    f"the name of `{root}` is not valid UTF-8, so the store cannot hold it; reading the files instead"
+                )
+                opened.database = None
+        may_sync = opened.database is not None and not access.no_sync
+        if may_sync and not all(_refresh(opened, root, cleanup) for root in roots):
+            opened.database = None
+        if opened.database is None:
+            opened.skip_unreadable()
+        try:
+            yield opened
+        finally:  # also if nothing was found: what was left out may be the reason
+            if not is_quiet:
+                output.warn_skipped(opened.skipped)
 
 
 def _resolve_root(config_dir: str | None, database: sqlite3.Connection | None) -> Path:
@@ -94,24 +98,27 @@ def _open_database(folder: Path) -> sqlite3.Connection | None:
     try:
         return open_store(folder)
     except Unwritable as error:
-        output.warn(f"{error.message}; answering from the files")
+        output.warn(f"{error.message}; reading the files instead")
         return None
 
 
-def _refresh(database: sqlite3.Connection, root: Path, folder: Path, settings: Preferences, cleanup: ExitStack) -> bool:
-    """Bring the store up to date; return whether it can be used."""
+def _refresh(opened: StoreAccess, root: Path, cleanup: ExitStack) -> bool:
+    """Bring the store up to date with one folder; return whether it can be used."""
+    database, folder, settings = opened.database, opened.folder, opened.preferences
+    assert database is not None
     changes = compare_with_disk(database, root)
+    opened.skip(*changes.look.skipped)
     if changes.is_fresh and has_prices(database, preferences.price_edition(settings)) and is_synced(database, root):
         return True
     is_large = sum(source.size for source in changes.look.changed) > LARGE_BYTES
     if is_large and settings.background and not is_synced(database, root):
         # Started when the command closes the folder: it answers from the files first.
-        cleanup.callback(_sync_in_background, root, folder)
+        cleanup.callback(_sync_in_background, [root], folder)
         return False
     try:
-        sync_store(database, root, folder, settings, changes)
+        opened.skip(*sync_store(database, root, folder, settings, changes).failed)
     except Unwritable as error:
-        output.warn(f"{error.message}; answering from the files")
+        output.warn(f"{error.message}; reading the files instead")
         return False
     return True
 
@@ -131,16 +138,16 @@ def sync_store(
     from unspool.store.sync import update_store
 
     def warn_lost(lost: Skipped) -> None:
-        output.warn(f"not all of `{lost.path}` could be taken from the archive: {lost.reason}")
+        output.warn(f"some of `{lost.path}` could not be read from the archive: {lost.reason}")
 
     with ExitStack() as stack, translate_errors(folder):
         if sys.stderr.isatty() and is_locked(folder):
-            output.warn("another unspool is bringing the store up to date; waiting for it")
+            output.warn("waiting for another unspool process that updates the store")
         options = _sync_options(settings, stack, deep=deep)._replace(texts=fresh)
         return update_store(database, root, folder, options, changes, on_lost=warn_lost)
 
 
-def update_text_index(database: sqlite3.Connection, root: Path, folder: Path, fresh: FreshTexts | None = None) -> int:
+def update_text_index(database: sqlite3.Connection, roots: Roots, folder: Path, fresh: FreshTexts | None = None) -> int:
     """Bring the text index up to date, with a progress bar if it takes long; return how many passages were added.
 
     What a sync has just read (`fresh`) is not read again.
@@ -148,7 +155,7 @@ def update_text_index(database: sqlite3.Connection, root: Path, folder: Path, fr
     from unspool.store.archive import Archive
     from unspool.store.search import find_unindexed, update_index
 
-    if not find_unindexed(database, root):
+    if not find_unindexed(database, roots):
         return 0
     with ExitStack() as stack:
         stack.enter_context(translate_errors(folder))
@@ -156,7 +163,7 @@ def update_text_index(database: sqlite3.Connection, root: Path, folder: Path, fr
         stack.callback(archive.database.close)
         stack.enter_context(locked(folder))
         # Again, now that nobody else writes: another process may have indexed them meanwhile.
-        files = find_unindexed(database, root)
+        files = find_unindexed(database, roots)
         begin, advance = delayed_progress_bar(stack, "indexing")
         begin(sum(file.end - file.start for file in files))
         return update_index(database, lambda: archive, files, advance=advance, at=on_step(), fresh=fresh or {})
@@ -167,12 +174,12 @@ def update_text_index_if_quick(opened: StoreAccess) -> None:
     assert opened.database is not None
     if not opened.preferences.indexing:
         return
-    behind = count_unindexed_bytes(opened.database, opened.root)
+    behind = count_unindexed_bytes(opened.database, opened.roots)
     if behind > LARGE_BYTES and opened.preferences.background:
-        _sync_in_background(opened.root, opened.folder)
+        _sync_in_background(opened.roots, opened.folder)
     elif behind and not is_locked(opened.folder):
         try:
-            update_text_index(opened.database, opened.root, opened.folder)
+            update_text_index(opened.database, opened.roots, opened.folder)
         except Unwritable as error:
             output.warn(f"{error.message}; searching without the index")
 
@@ -205,13 +212,14 @@ def _sync_options(settings: Preferences, stack: ExitStack, *, deep: bool) -> Syn
     )
 
 
-def _sync_in_background(root: Path, folder: Path) -> None:
+def _sync_in_background(roots: Iterable[Path], folder: Path) -> None:
     """Start a sync in another process and do not wait for it, unless one is running."""
     if is_locked(folder):
         return
     import subprocess
 
-    command = [sys.executable, "-m", "unspool", "sync", "--in-background", "--config-dir", str(root)]
+    named = [word for root in roots for word in ("--config-dir", str(root))]
+    command = [sys.executable, "-m", "unspool", "sync", "--in-background", *named]
     nowhere = subprocess.DEVNULL
     # In a session of its own it survives this command's terminal, and Ctrl-C does not reach it.
     subprocess.Popen(command, start_new_session=True, stdin=nowhere, stdout=nowhere, stderr=nowhere)

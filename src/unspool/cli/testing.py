@@ -9,29 +9,30 @@ from pathlib import Path
 import click
 
 from unspool.cli import options
+from unspool.cli.main import SuggestingGroup
 from unspool.display import clean_line, units
 from unspool.errors import ApiFailed
 
 
-@click.group(no_args_is_help=True)
+@click.group(cls=SuggestingGroup, no_args_is_help=True)
 def testing() -> None:
-    """Test programs that talk to the Messages API, without it."""
+    """Serve a scripted Messages API for tests."""
 
 
 @testing.command()
 @click.argument("script", type=click.Path(path_type=Path))
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where to listen. Default: any that is free.")
-@click.option("--log", type=click.Path(path_type=Path), metavar="FILE", help="Write every request there, a line each.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on. Default: a free one")
 @click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="What `${NAME}` stands for in the script."
+    "--log", type=click.Path(path_type=Path), metavar="FILE", help="Write every request to this file, one per line"
 )
-@click.option("--lenient", is_flag=True, help="Do not check requests by the rules of the API.")
+@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Value of `${NAME}` in the script")
+@click.option("--lenient", is_flag=True, help="Accept requests that the API would reject")
 def serve(*, script: Path, port: int, log: Path | None, assignments: tuple[str, ...], lenient: bool) -> None:
-    """Be a Messages API that says what a script has.
+    """Serve a Messages API that answers from a script.
 
-    SCRIPT is a JSON file; docs/testing.md has the format. The first line on stdout is the base URL, for
-    ANTHROPIC_BASE_URL. Every request is checked and refused as the API does. Ctrl-C ends it; the exit code is 6 if a
-    request was refused, was not what the script expects, or found nothing left to say.
+    SCRIPT is a JSON file; docs/testing.md describes the format. The first line on stdout is the base URL for
+    ANTHROPIC_BASE_URL. The server validates requests as the API does. Stop it with Ctrl-C; the exit code is 6 if a
+    request was invalid, unexpected, or came after the end of the script.
 
     \b
     $ echo '["Hello."]' > hello.json

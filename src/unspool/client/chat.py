@@ -127,7 +127,7 @@ class Chat:
         id = start.session_id or runtime.new_id()
         path = session_file(runtime.config, project_key(str(runtime.cwd.resolve())), id)
         if path.exists():
-            raise Refused(f"there is a session with this id: `{id}`", hint="`--resume` goes on with it")
+            raise Refused(f"a session with the id `{id}` already exists", hint="resume it with `--resume`")
         return cls(path, settings, runtime, user, services)
 
     @property
@@ -171,7 +171,7 @@ class Chat:
         prompt, expansion = replace_surrogates(prompt), replace_surrogates(expansion)
         content = [*to_blocks(prompt), *(expansion or [])]
         if not any(map(is_sendable, content)):
-            raise UsageError("there is nothing to say")
+            raise UsageError("the prompt is empty")
         with self._running():
             begin = TurnPrompt(content, lambda: self._write_prompt(prompt, expansion), self._mend)
             ended = await self.agent.loop.run_turn(begin, emit)
@@ -246,7 +246,7 @@ class Chat:
         entries = self._read_entries()
         point = next((point for point in rewind.find_rewind_points(entries, self._backups) if point.uuid == uuid), None)
         if point is None:
-            raise NotFound(f"there is no such prompt: `{uuid}`")
+            raise NotFound(f"no prompt matches `{uuid}`")
         changed: list[str] = []
         if files:
             self._backups.back_up_changes()  # so that the rewind can be undone too
@@ -336,7 +336,7 @@ class Chat:
     def _running(self) -> Iterator[None]:
         """Refuse a second turn while one runs, and register the session as busy."""
         if self._is_busy:
-            raise UsageError("a turn is running", hint="words can wait for its next step, or its end")
+            raise UsageError("a turn is running", hint="wait for its next step or its end")
         self._is_busy = True
         self._registration.write_status("busy")
         try:

@@ -13,6 +13,7 @@ from uuid import uuid4
 import msgspec
 
 from unspool.api import retry_delay
+from unspool.client.command_sandbox import SandboxMode
 from unspool.client.protocols import Model
 
 _SHORT_ANSWERS = re.compile(r"claude-(instant|2|3-(opus|sonnet|haiku)|3-5)")
@@ -66,6 +67,8 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_answer_tokens: int | None = None
     """Of one response; None: as the model and its window allow."""
     trusted: bool = False
+    sandbox: SandboxMode | None = None
+    """Which commands run in a sandbox; None: as the settings say, else those that nobody approved."""
     tools: tuple[str, ...] | None = None
     interactive: bool = False
     """Whether a user types the prompts: then they are added to `history.jsonl`."""

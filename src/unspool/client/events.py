@@ -165,7 +165,7 @@ class TaskEnded(ChatEvent, frozen=True):
 
 
 class FeatureDisabled(ChatEvent, frozen=True):
-    """The endpoint refused a feature; the chat continues without it."""
+    """Something could not be done, a feature of the endpoint or the keeping of a rule; the chat continues without."""
 
     what: str
     why: str

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from unspool.api import AnyEvent
-from unspool.client.tool_result import Json
+from unspool.client.tool_result import FileChange, Json
 from unspool.permissions import RuleDecision
 
 if TYPE_CHECKING:
@@ -30,6 +30,14 @@ class PermissionRequest(msgspec.Struct, frozen=True):
     """What it acts on, in a few words."""
     agent: str | None = None
     """The kind of subagent that makes the call; None: the session's own agent."""
+    change: FileChange | None = None
+    """What it would change in a file, compared with the file on disk."""
+    problem: str | None = None
+    """Why the change cannot be made, where the model is not to learn it without permission."""
+    rule_file: str | None = None
+    """The file that a rule is written to which is kept for good (`keep="local"`); None: there is none."""
+    sandboxed_rule_file: str | None = None
+    """The same of a rule whose commands run in the sandbox; None: the call cannot run in one."""
 
 
 class PermissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +47,8 @@ class PermissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     rule: str | None = None
     """A rule to keep, so that the same is not asked again."""
     keep: Literal["once", "session", "local"] = "once"
+    sandboxed: bool = False
+    """Whether the command, and those that the rule allows, run in the sandbox."""
     words: str = ""
     """What the model is told instead, if it is not allowed."""
     mode: str | None = None

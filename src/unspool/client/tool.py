@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from unspool.client.tool_context import ToolContext
-from unspool.client.tool_result import Json, ToolOutcome
+from unspool.client.tool_result import FileChange, Json, ToolOutcome
 
 
 class Tool(Protocol):
@@ -25,6 +25,15 @@ class Tool(Protocol):
 
     def target(self, input: Json) -> str:
         """Return what a call is aimed at, in a few words; never fails."""
+
+    def check(self, input: Json) -> None:
+        """Raise an `InvalidToolCall` if the input does not fit: before anybody is asked about the call."""
+
+    def preview(self, input: Json, context: ToolContext, call_id: str) -> FileChange | None:
+        """Return what a call would change in a file, and change nothing; a `ToolFailed` if it cannot be made.
+
+        None: the tool changes no file.
+        """
 
     async def run(self, input: Json, context: ToolContext, call_id: str) -> ToolOutcome:
         """Make the call. The input may be anything; what does not fit is a `ToolFailed`."""

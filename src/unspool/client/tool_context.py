@@ -21,6 +21,7 @@ from unspool.client.tool_result import Json, ToolOutcome
 
 if TYPE_CHECKING:
     from unspool.api import FetchedPage
+    from unspool.client.command_sandbox import CommandSandbox, SandboxLevel
 
 
 class KnownFiles:
@@ -120,6 +121,8 @@ class ToolBackends(NamedTuple):
     """Tells whether a rule denies reading a file, by its real path: searches leave it out."""
     report_progress: Callable[[str, Json], None] = lambda call_id, data: None
     """Called with a call's id and the data of a progress line."""
+    sandbox: CommandSandbox | None = None
+    """The sandbox of commands that nobody approved; None: there is none."""
 
 
 class ToolContext:
@@ -150,7 +153,14 @@ class ToolContext:
         self.plan_file: Path | None = None
         """The file that holds the plan, in plan mode."""
         self.web, self.run_subagent = backends.web, backends.run_subagent
-        self.back_up, self.is_hidden, self.report_progress = backends[2:]
+        self.back_up, self.is_hidden, self.report_progress = (
+            backends.back_up,
+            backends.is_hidden,
+            backends.report_progress,
+        )
+        self.sandbox = backends.sandbox
+        self.sandbox_levels: dict[str, SandboxLevel] = {}
+        """Which calls run in a sandbox, by their ids."""
 
     def for_subagent(self, backends: ToolBackends) -> ToolContext:
         """Return the context of a subagent."""

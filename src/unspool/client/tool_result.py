@@ -1,4 +1,4 @@
-"""The result of a tool call, and the two exceptions with which a tool reports that it failed.
+"""The result of a tool call, the change that it would make, and the exceptions of a tool that failed.
 
 This module sits below everything in `client` that handles tool calls, and imports nothing of it.
 
@@ -26,6 +26,17 @@ class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool = False
     extra: tuple[Json, ...] = ()
     """Blocks that follow in a meta line of the user's, as Claude Code does with a PDF."""
+
+
+class FileChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call would change in a file, for a user to look at before it is made."""
+
+    path: str
+    """Without links."""
+    is_new: bool
+    """Whether there is no such file yet."""
+    hunks: list[Json]
+    """The difference, as in `structuredPatch`."""
 
 
 class ToolFailed(Exception):

@@ -68,7 +68,7 @@ class WebClient:
         body = {"max_tokens": _ANSWER_TOKENS, "messages": [{"role": "user", "content": prompt}]}
         response = await self._request({"model": self._small_model or self._model_name(), **body})
         if response.broken and not response.text:
-            raise ApiFailed(f"the model did not answer: {response.broken}")
+            raise ApiFailed(f"no response from the model: {response.broken}")
         return response.text
 
     async def search(self, query: str, sites: Json, notice: Callable[[Json], None]) -> list[Json] | None:

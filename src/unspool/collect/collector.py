@@ -175,5 +175,5 @@ def describe_pending(plan: CollectionPlan, failure: ObjectStoreFailed, report: C
     size = sum(segment.size for segment in waiting) / 1e6
     words = f"{failure.message}; {len(waiting):,} segments ({size:,.1f} MB) wait"
     if report.is_full:
-        words += ", the outbox is full, and what is newer stays in its files"
+        words += "; the outbox is full, newer lines wait in their files"
     return ObjectStoreFailed(words, hint=failure.hint, is_final=failure.is_final)

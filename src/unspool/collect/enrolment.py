@@ -76,7 +76,7 @@ def enrol_device(folder: Path, request: EnrolmentRequest, environment: Mapping[s
     for name in ("org", "user", "device"):
         requested, actual = getattr(request, name), getattr(enrolment, name)
         if requested is not None and requested != actual:
-            hint = f"`{folder / NAME}` says so; another data folder (`$UNSPOOL_HOME`) may be enrolled otherwise"
+            hint = f"see `{folder / NAME}`; set `$UNSPOOL_HOME` to enrol another data folder"
             raise Refused(f"this machine is enrolled with {name} `{actual}`, not `{requested}`", hint=hint)
     return enrolment
 
@@ -86,16 +86,20 @@ def read_enrolment(folder: Path) -> Enrolment:
     path = folder / NAME
     data = read_whole(path, _LIMIT)
     if path.stat().st_mode & 0o077:
-        raise Refused(f"others may read `{path}`, which holds a key", hint=f"chmod 600 {path}")
+        raise Refused(f"other users can read `{path}`, which contains a key", hint=f"run `chmod 600 {path}`")
     try:
         enrolment = msgspec.json.decode(data, type=Enrolment)
         # Org and device become parts of object names: anything but plain names could reach another device's prefix.
         names = (enrolment.org, enrolment.device)
         is_valid = all(_PLAIN.fullmatch(name) for name in names) and len(enrolment.secret) >= 16
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-        raise Unreadable(f"not an enrolment: `{path}`: {error}", hint="mend it, or enrol in another folder") from None
+        raise Unreadable(
+            f"invalid enrolment file: `{path}`: {error}", hint="fix the file, or set `$UNSPOOL_HOME` to another folder"
+        ) from None
     if not is_valid:
-        raise Unreadable(f"not an enrolment: `{path}`", hint="mend it, or enrol in another folder")
+        raise Unreadable(
+            f"invalid enrolment file: `{path}`", hint="fix the file, or set `$UNSPOOL_HOME` to another folder"
+        )
     return enrolment
 
 
@@ -103,9 +107,7 @@ def _create_enrolment(folder: Path, request: EnrolmentRequest, environment: Mapp
     org, device = request.org or "default", request.device or secrets.token_hex(8)
     for name, value in (("org", org), ("device", device)):
         if not _PLAIN.fullmatch(value):
-            raise UsageError(
-                f"not a name for the {name}: `{value}`", hint="letters, digits, `.`, `_` and `-`; at most 64"
-            )
+            raise UsageError(f"invalid {name} name: `{value}`", hint="use at most 64 letters, digits, `.`, `_` and `-`")
     user = (request.user or environment.get("USER") or environment.get("LOGNAME") or "someone")[:200]
     key = _parse_key(request.key)
     enrolment = Enrolment(org, user, device, hashlib.sha256(key).hexdigest()[:8], key.hex())
@@ -125,5 +127,5 @@ def _parse_key(digits: str | None) -> bytes:
     except ValueError:
         key = b""
     if not 16 <= len(key) <= 64:
-        raise UsageError("a key has 32 to 128 hexadecimal digits", hint="`openssl rand -hex 32` makes one")
+        raise UsageError("a key must have 32 to 128 hexadecimal digits", hint="create one with `openssl rand -hex 32`")
     return key

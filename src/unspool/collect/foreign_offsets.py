@@ -69,7 +69,7 @@ def _file_entries(document: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _damaged(path: Path, reason: str) -> Unreadable:
-    return Unreadable(f"not a file of offsets: `{path}`: {reason}", hint="name another, or take it away")
+    return Unreadable(f"invalid offsets file: `{path}`: {reason}", hint="name another file, or delete this one")
 
 
 def _absolute(name: str, home: Path) -> str:

@@ -79,7 +79,7 @@ def publish_manifest(object_store: SegmentStore, ours: DeviceManifest) -> None:
         merged = msgspec.structs.replace(ours, streams=merge_manifests(theirs, ours.streams))
         if object_store.replace(name, msgspec.json.encode(merged), before):
             return
-    raise ObjectStoreFailed(f"the manifest `{name}` changes faster than it can be written", hint="try again")
+    raise ObjectStoreFailed(f"too many concurrent writers on the manifest `{name}`", hint="try again")
 
 
 def merge_manifests(theirs: Mapping[str, SentStream], ours: Mapping[str, SentStream]) -> dict[str, SentStream]:
@@ -97,7 +97,7 @@ def decode_manifest(data: bytes, name: str) -> DeviceManifest:
     try:
         manifest = msgspec.json.decode(data, type=DeviceManifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Unreadable(f"not a manifest: `{name}`: {error}") from None
+        raise Unreadable(f"invalid manifest: `{name}`: {error}") from None
     if manifest.unspool != "manifest" or manifest.version > VERSION:
-        raise Unreadable(f"not a manifest that this unspool knows: `{name}`", hint="upgrade unspool")
+        raise Unreadable(f"unsupported manifest version: `{name}`", hint="upgrade unspool")
     return manifest

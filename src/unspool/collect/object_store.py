@@ -35,8 +35,8 @@ TIMEOUT = 60.0
 _CONNECT = timedelta(seconds=10)
 _SCHEMES = frozenset({"file", "s3", "gs", "az", "azure", "abfs", "abfss"})
 _URLS = "`file:///folder`, `s3://bucket/prefix`, `gs://bucket/prefix` or `az://account/container/prefix`"
-_CREDENTIALS = "credentials come from the environment, as the store's own tools read them (docs/collect.md)"
-_LATER = "nothing is lost: what waits is sent when the store answers"
+_CREDENTIALS = "set the credentials in the environment, as for the store's own tools (see docs/collect.md)"
+_LATER = "no data is lost: waiting segments are sent when the store responds"
 _STATUS = re.compile(r"status code: (\d{3} [A-Za-z ]+)|(HTTP error: [^\n]+)|(?:^|: )([^:\n]+ \(os error \d+\))")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 
@@ -140,12 +140,12 @@ class SegmentStore:
         # Some servers accept `If-None-Match: *` and ignore it; only a second put shows that.
         if self.put_new(name, content) and self.put_new(name, b"second\n"):
             raise Refused(
-                f"the store at `{self.url}` ignores conditional puts: it would overwrite segments",
-                hint="use a store that knows `If-None-Match: *` (S3, GCS, Azure, MinIO, SeaweedFS, a folder)",
+                f"the store at `{self.url}` ignores conditional puts and would overwrite segments",
+                hint="use a store that supports `If-None-Match: *` (S3, GCS, Azure, MinIO, SeaweedFS, a folder)",
             )
         stored = self.stored(name)
         if stored is None:
-            raise ObjectStoreFailed(f"the store at `{self.url}` does not have what was just put there", hint=_LATER)
+            raise ObjectStoreFailed(f"the store at `{self.url}` lost an object that was just written", hint=_LATER)
         return stored
 
     def clock(self, name: str) -> datetime:
@@ -184,15 +184,17 @@ def open_object_store(url: str, environment: Mapping[str, str]) -> SegmentStore:
     """Open the store that a URL names; a missing folder is created."""
     parts = urlsplit(url)
     if parts.scheme not in _SCHEMES:
-        raise UsageError(f"not the URL of an object store: `{url}`", hint=f"write {_URLS}")
+        raise UsageError(f"not an object store URL: `{url}`", hint=f"use {_URLS}")
     # Credentials in a URL would end up in `collect.db`, in messages and in the service unit.
     if parts.query or ("@" in parts.netloc and parts.scheme not in {"abfs", "abfss"}):
-        raise UsageError("a URL must not hold credentials", hint=_CREDENTIALS)
+        raise UsageError("a URL must not contain credentials", hint=_CREDENTIALS)
     try:
         from obstore.exceptions import BaseError
         from obstore.store import LocalStore, from_url
     except ModuleNotFoundError:
-        raise UsageError("collecting needs a library", hint="pip install 'unspool[team]'") from None
+        from unspool.extras import missing_extra  # start-up: only this needs it
+
+        raise missing_extra("team") from None
     if parts.scheme == "file":
         path = Path("" if parts.netloc else unquote(parts.path))
         return SegmentStore(url, _open_folder(url, path, LocalStore), path)
@@ -221,11 +223,11 @@ def request_timeout(environment: Mapping[str, str]) -> float:
 
 def _open_folder(url: str, path: Path, store_class: Any) -> ObjectStore:
     if not path.is_absolute():
-        raise UsageError(f"not the URL of a folder: `{url}`", hint="write `file:///folder`, with three slashes")
+        raise UsageError(f"not a folder URL: `{url}`", hint="use `file:///folder`, with three slashes")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ObjectStoreFailed(f"cannot make `{path}`: {error_reason(error)}") from None
+        raise ObjectStoreFailed(f"cannot create `{path}`: {error_reason(error)}") from None
     store: ObjectStore = store_class(str(path))
     return store
 
@@ -245,21 +247,23 @@ def _describe_failure(url: str, error: Exception) -> ObjectStoreFailed:
     match = _CODE.search(words)
     code = match[1] if match else ""
     if code == "RequestTimeTooSkewed":
-        message = f"the store at `{url}` refuses this machine's clock"
-        return ObjectStoreFailed(message, hint=f"set the clock right; {_LATER}", is_final=True)
+        message = f"the store at `{url}` rejects this machine's clock"
+        return ObjectStoreFailed(message, hint=f"correct the clock; {_LATER}", is_final=True)
     # Without credentials the libraries ask the metadata service of a cloud machine, which elsewhere does not exist.
     if "169.254.169.254" in words or "metadata.google.internal" in words:
         return ObjectStoreFailed(f"no credentials for `{url}`", hint=_CREDENTIALS, is_final=True)
     if isinstance(error, PermissionDeniedError | UnauthenticatedError) and not url.startswith("file:"):
         suffix = f" ({code})" if code else ""
         return ObjectStoreFailed(
-            f"the store at `{url}` refuses the credentials{suffix}", hint=_CREDENTIALS, is_final=True
+            f"the store at `{url}` rejects the credentials{suffix}", hint=_CREDENTIALS, is_final=True
         )
     if code == "NoSuchBucket":
-        return ObjectStoreFailed(f"no such bucket: `{url}`", hint="make it first, or mend the URL", is_final=True)
+        return ObjectStoreFailed(
+            f"bucket not found: `{url}`", hint="create the bucket, or correct the URL", is_final=True
+        )
     if isinstance(error, NotSupportedError):
-        return ObjectStoreFailed(f"the store at `{url}` cannot do that: {_short_reason(words)}", is_final=True)
-    return ObjectStoreFailed(f"the store at `{url}` does not answer as it should: {_short_reason(words)}", hint=_LATER)
+        return ObjectStoreFailed(f"the store at `{url}` does not support this: {_short_reason(words)}", is_final=True)
+    return ObjectStoreFailed(f"unexpected response from the store at `{url}`: {_short_reason(words)}", hint=_LATER)
 
 
 def _short_reason(words: str) -> str:

@@ -132,10 +132,10 @@ def unpack_segment(data: bytes) -> Segment:
     try:
         lines = _line.decode_lines(rest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Unreadable(f"not a segment: a line cannot be read: {error}") from None
+        raise Unreadable(f"invalid segment: cannot read a line: {error}") from None
     # A segment's own name does not cover its bytes: zstd's checksum and this count show that it is whole.
     if len(lines) != header.lines:
-        raise Unreadable(f"not a whole segment: {len(lines):,} of {header.lines:,} lines")
+        raise Unreadable(f"incomplete segment: {len(lines):,} of {header.lines:,} lines")
     return Segment(header, lines)
 
 
@@ -171,15 +171,17 @@ def _decompress(data: bytes) -> bytes:
     try:
         return decompress_at_most(data, MOST)
     except frame_errors() as error:
-        raise Unreadable(f"not a segment: {error}") from None
+        raise Unreadable(f"invalid segment: {error}") from None
 
 
 def _decode_header(line: bytes) -> SegmentHeader:
     try:
         header = _header.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Unreadable(f"not a segment: its header cannot be read: {error}") from None
+        raise Unreadable(f"invalid segment: cannot read its header: {error}") from None
     if header.unspool != "segment" or header.version != VERSION:
         hint = "upgrade unspool" if header.version > VERSION else None
-        raise Unreadable(f"not a segment of version {VERSION}: `{header.unspool}` {header.version}", hint=hint)
+        raise Unreadable(
+            f"unsupported segment version: expected {VERSION}, got `{header.unspool}` {header.version}", hint=hint
+        )
     return header

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from unspool.paths import SESSION_ID, project_key
 from unspool.read import LINE_KINDS, Kind
-from unspool.store import IN_FOLDER, folder_parameters
+from unspool.store import IN_FOLDER, Roots, folder_parameters
 from unspool.store.sync import read_homes
 
 RANKS: Final[Mapping[str, int]] = MappingProxyType(
@@ -117,10 +117,10 @@ class CollectCandidate(NamedTuple):
         return f"{self.size}:{self.modified}:{self.inode}"
 
 
-def find_candidates(database: sqlite3.Connection, root: Path, rules: SelectionRules) -> list[CollectCandidate]:
-    """Return the files of a config folder to collect, in the order of sending."""
+def find_candidates(database: sqlite3.Connection, roots: Roots, rules: SelectionRules) -> list[CollectCandidate]:
+    """Return the files of config folders to collect, in the order of sending."""
     home_paths = {home.id: home.path for home in read_homes(database)}
-    rows = database.execute(f"SELECT {_COLUMNS} FROM sources WHERE {IN_FOLDER}", folder_parameters(root)).fetchall()
+    rows = database.execute(f"SELECT {_COLUMNS} FROM sources WHERE {IN_FOLDER}", folder_parameters(roots)).fetchall()
     # Only kinds with a rank: shell snapshots, the registry of processes and whatever else there is are never sent.
     kinds = RANKS.keys() - {kind for word, kind in OPTIONAL.items() if word not in rules.extras}
     candidates = [CollectCandidate._make((*row[:-1], home_paths[row[-1]])) for row in rows if row[1] in kinds]

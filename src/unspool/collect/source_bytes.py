@@ -16,8 +16,8 @@ from typing import Protocol
 
 from unspool.collect.selection import CollectCandidate
 from unspool.errors import NotFound, Unreadable, UnspoolError
-from unspool.files import MAX_SIDE_FILE, open_regular
-from unspool.read import SAMPLE_SIZE, Change, Kind, Position, detect_change, read_at
+from unspool.files import MAX_SIDE_FILE, open_regular, read_at
+from unspool.read import SAMPLE_SIZE, Change, Kind, Position, detect_change
 from unspool.redact import is_json
 from unspool.store.archive import Archive, ArchivedFile
 from unspool.store.sync import ARCHIVED_SIDE_KINDS
@@ -79,9 +79,7 @@ class FileContent:
                 data = read_at(file, start, min(_PIECE, self.end - start), self._path)
                 # Checked after reading, not before: the bytes just read must not be those of a rewritten file.
                 if not data or detect_change(file, self._position) not in (Change.SAME, Change.GROWN):
-                    raise Unreadable(
-                        f"`{self._path}` has changed while it was read", hint="the next run reads it again"
-                    )
+                    raise Unreadable(f"`{self._path}` changed during the read", hint="the next run reads it again")
                 start += len(data)
                 yield data
 

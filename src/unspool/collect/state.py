@@ -217,8 +217,8 @@ def collector_lock(folder: Path) -> Iterator[None]:
         with _translate_state_errors(folder), hold_lock(path, timeout=0):
             yield
     except LockTaken:
-        message = f"another collector works in `{folder}`"
-        raise Refused(message, hint="one is enough; `unspool collect --status` tells how far it is") from None
+        message = f"another collector is running in `{folder}`"
+        raise Refused(message, hint="see its progress with `unspool collect --status`") from None
 
 
 def _open(folder: Path) -> sqlite3.Connection:
@@ -240,14 +240,14 @@ def _open(folder: Path) -> sqlite3.Connection:
                 database.execute(f"PRAGMA user_version = {VERSION}")
     elif version > VERSION:
         database.close()
-        raise Refused(f"`{path}` was made by a newer unspool", hint="upgrade unspool")
+        raise Refused(f"`{path}` was created by a newer version of unspool", hint="upgrade unspool")
     return database
 
 
 def _create_private(folder: Path, name: str) -> Path:
     """Create a file that only its owner may read, if there is none."""
     path = folder / name
-    with raise_unwritable(f"cannot write `{path}`", "`$UNSPOOL_HOME` names the folder"):
+    with raise_unwritable(f"cannot write `{path}`", "set `$UNSPOOL_HOME` to use another folder"):
         make_data_folder(folder)
         path.touch(mode=0o600)
     return path
@@ -262,5 +262,5 @@ def _translate_state_errors(folder: Path) -> Iterator[None]:
     except UnspoolError as error:
         # `--rebuild` is the hint for the store; it would not help here.
         if error.hint and "--rebuild" in error.hint:
-            error.hint = f"`{folder / NAME}` may be moved away: what was sent is asked of the object store then"
+            error.hint = f"you can move `{folder / NAME}` away: unspool then asks the object store what was sent"
         raise

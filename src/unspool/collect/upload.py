@@ -88,7 +88,7 @@ def take_over_chain(state: CollectorState, object_store: SegmentStore, segment: 
         except Unreadable as error:
             where = f"segment {sent.sequence + 1} of the stream of `{segment.name}`"
             raise Unreadable(
-                f"{where} is damaged: {error.message}", hint="the store's own versions may have it"
+                f"{where} is damaged: {error.message}", hint="restore it from the store's version history"
             ) from None
         sent = SentStream(header.sequence, sent.lines + header.lines, digest)
         spans[header.generation] = CollectedSpan(header.generation, header.end, header.head, header.boundary, "")
@@ -128,7 +128,8 @@ def _is_ours(object_store: SegmentStore, segment: WaitingSegment) -> bool:
     data = object_store.get(segment.name)
     if data is None:
         raise ObjectStoreFailed(
-            f"the store at `{object_store.url}` has `{segment.name}`, and has it not", hint="try again"
+            f"the store at `{object_store.url}` reports `{segment.name}` both as present and as missing",
+            hint="try again",
         )
     return segment_digest(data) == segment.digest
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from unspool.demo.files import HOME, Project
-from unspool.demo.program import ProgramSettings, SimulatedProgram
+from unspool.demo.program import ProgramSettings, SimulatedProgram, shift_time
 from unspool.demo.tool_calls import ToolSimulator
 from unspool.demo.usage import HAIKU
 from unspool.format import encode_json
@@ -11,9 +13,9 @@ from unspool.format import encode_json
 _SCRIPT = ProgramSettings(model=HAIKU, entrypoint="sdk-cli", version="2.1.200")
 
 
-def project() -> Project:
+def project(shift: timedelta = timedelta()) -> Project:
     """Return the project with the damaged sessions."""
-    tools = ToolSimulator(f"{HOME}/notes", {"todo.md": "- water the plants\n- call the harbour master\n"})
+    tools = ToolSimulator(f"{HOME}/notes", {"todo.md": "- water the plants\n- call the harbour master\n"}, shift=shift)
     return Project(tools, [doubled(tools), torn(tools), future(tools)])
 
 
@@ -48,7 +50,7 @@ def future(tools: ToolSimulator) -> SimulatedProgram:
     run = SimulatedProgram("future", tools, "2026-11-13T06:30:00.000Z", setting)
     run.prompt("Remind me of the harbour master at nine.")
     run.attach("weather_report", sky="clear", wind={"from": "NW", "knots": 12})
-    run.note("reminder-set", at="2026-11-13T09:00:00.000Z", words="call the harbour master")
+    run.note("reminder-set", at=shift_time("2026-11-13T09:00:00.000Z", tools.shift), words="call the harbour master")
     run.answer({"type": "hologram", "shape": "bell"}, "I'll ring at nine.")
     run.system("tide_turned", "High water", level="info")
     run.close()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -39,7 +39,7 @@ from unspool.demo.session_builder import (
 )
 from unspool.demo.tool_calls import AgentTask, SimulatedCall, ToolSimulator, agent_result
 from unspool.demo.usage import OPUS, SimulatedUsage, UsageSimulator
-from unspool.format import encode_json
+from unspool.format import encode_json, format_timestamp
 
 SYSTEM = (
     "You are the assistant of a demonstration. Nothing you are told here ever happened.",
@@ -230,6 +230,8 @@ class SimulatedProgram:
         spawner: SimulatedProgram | None = None,
         task: AgentTask | None = None,
     ) -> None:
+        # An agent starts at the time of its session, which is shifted already.
+        start = start if spawner else shift_time(start, tools.shift)
         self.setting = setting or ProgramSettings()
         self.tools, self.spawner, self.task = tools, spawner, task
         self.id: str = spawner.id if spawner else new_id(name)
@@ -542,6 +544,11 @@ class SimulatedAgent(SimulatedProgram):
 def new_id(name: str) -> str:
     """Return the id of the session of this name."""
     return Ids(f"demo/{name}").uuid()
+
+
+def shift_time(time: str, shift: timedelta) -> str:
+    """Return a time as Claude Code writes it, later by `shift`."""
+    return format_timestamp(datetime.fromisoformat(time) + shift)
 
 
 def milliseconds(time: str) -> int:

@@ -6,6 +6,7 @@ Pictures and a PDF in prompts and results (2.1.325), commands, skills and shell 
 from __future__ import annotations
 
 from base64 import b64encode
+from datetime import timedelta
 
 from unspool.demo.files import CONFIG, HOME, Project
 from unspool.demo.png import as_text, curve, table
@@ -20,10 +21,10 @@ _EMPTY, _DESIGN, _FULL = as_text(table(rows=1, wrong=0)), as_text(curve(waves=1.
 """The page as the user saw it, the drawing in the project, and the page as it is in the end."""
 
 
-def project() -> Project:
+def project(shift: timedelta = timedelta()) -> Project:
     """Return the bird project."""
     # A name with umlaut, underscore and dot: Claude Code replaces all of them in the name of the project's folder.
-    tools = ToolSimulator(f"{HOME}/Projekte/vogel_zähler.app", BIRD_FILES)
+    tools = ToolSimulator(f"{HOME}/Projekte/vogel_zähler.app", BIRD_FILES, shift=shift)
     return Project(tools, [release(tools), pictures(tools)])
 
 

@@ -7,6 +7,7 @@ that only the queue has.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -26,9 +27,9 @@ TODOS: list[Json] = [
 ]
 
 
-def project() -> Project:
+def project(shift: timedelta = timedelta()) -> Project:
     """Return the ledger project."""
-    tools = ToolSimulator(f"{HOME}/work/ledger", LEDGER_FILES, arrows=True)
+    tools = ToolSimulator(f"{HOME}/work/ledger", LEDGER_FILES, arrows=True, shift=shift)
     first, second = first_look(tools), balances(tools)
     third = amounts(tools, titled=[first, second])
     return Project(tools, [first, second, third, nothing(tools), rounding(tools), import_bank(tools)])

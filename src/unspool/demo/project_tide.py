@@ -7,6 +7,7 @@ API errors.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -207,7 +208,8 @@ def _publish(run: SimulatedProgram) -> None:
 def _next_day(run: SimulatedProgram) -> None:
     tools = run.tools
     run.prompt("Good morning. Go on with the first phase: say how old the constants are.", pause=74_000)
-    run.attach("date_change", "Today is 2026-11-10.", newDate="2026-11-10")
+    today = run.now[:10]
+    run.attach("date_change", f"Today is {today}.", newDate=today)
     snippet = '2\tname = "tidewatch"\n3\tversion = "0.4.1"'
     tools.files["pyproject.toml"] = tools.files["pyproject.toml"].replace("0.4.0", "0.4.1")
     path = tools.path("pyproject.toml")
@@ -277,10 +279,10 @@ from functools import lru_cache
 from tidewatch.harmonics import Station, load"""
 
 
-def project() -> Project:
+def project(shift: timedelta = timedelta()) -> Project:
     """Return the tide project."""
     # In this order: the sessions change the same files one after the other.
-    tools = ToolSimulator(f"{HOME}/code/tidewatch", TIDE_FILES)
+    tools = ToolSimulator(f"{HOME}/code/tidewatch", TIDE_FILES, shift=shift)
     sessions = [tide_cache(tools), time_zones(tools)]
     rewound = station_names(tools)
     return Project(tools, [*sessions, rewound, forked(rewound), nightly(tools)])

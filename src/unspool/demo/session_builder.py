@@ -272,7 +272,7 @@ def tool_result(
     def write(writer: Writer) -> None:
         called = id or next(iter(writer.open_calls), None)
         if called is None:
-            raise UsageError("no tool call is open", hint="put `assistant(tool_use(…))` before the result")
+            raise UsageError("no tool call is pending", hint="put `assistant(tool_use(…))` before the result")
         source = writer.open_calls.pop(called, None)
         line: Json = {"message": {"role": "user", "content": [result_block(called, content, error=error)]}}
         if structured is not None:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from datetime import date, timedelta
 
 import msgspec
 
 from unspool.demo.files import CONFIG, File, Project, last_time, rows
-from unspool.demo.program import SimulatedProgram, milliseconds, new_id
+from unspool.demo.program import SimulatedProgram, milliseconds, new_id, shift_time
 from unspool.demo.project_ledger import TODOS
 from unspool.demo.session_builder import Json
 from unspool.demo.texts import MEMORY, STATIONS
 from unspool.format import encode_json
 
-TODAY = "2026-11-14"
-_NOW = f"{TODAY}T08:00:00.000Z"
+NOW = "2026-11-14T08:00:00.000Z"
+"""When the demo was written, by its own dates."""
 _PID = 4_193_021
 
 _SETTINGS: Json = {
@@ -38,16 +39,26 @@ _SETTINGS: Json = {
 }
 
 
-def files(tide: Project, ledger: Project, others: list[Project]) -> Iterator[File]:
-    """Yield the side files of all projects."""
+def files(tide: Project, ledger: Project, others: list[Project], shift: timedelta = timedelta()) -> Iterator[File]:
+    """Yield the side files of all projects, `shift` later than the demo's own dates."""
+    now, settings_changed, indexed, remembered, noted = (
+        shift_time(time, shift)
+        for time in (
+            NOW,
+            "2026-10-19T09:12:00.000Z",
+            "2026-10-15T00:00:00.000Z",
+            "2026-11-10T05:35:00.000Z",
+            "2026-11-09T09:04:00.000Z",
+        )
+    )
     runs = [run for project in (tide, ledger, *others) for run in project.sessions]
-    yield File("history.jsonl", _history(runs), _NOW)
-    yield File("stats-cache.json", _pretty(_stats(runs)), _NOW)
-    yield File("settings.json", _pretty(_SETTINGS), "2026-10-19T09:12:00.000Z")
-    yield File(f"sessions/{_PID}.json", encode_json(_process(tide.sessions[0])), _NOW)
-    yield File(f"{ledger.place}/sessions-index.json", _pretty(_index(ledger)), "2026-10-15T00:00:00.000Z")
-    yield File(f"{tide.place}/memory/MEMORY.md", MEMORY.encode(), "2026-11-10T05:35:00.000Z")
-    yield File(f"{tide.place}/memory/stations.md", STATIONS.encode(), "2026-11-09T09:04:00.000Z")
+    yield File("history.jsonl", _history(runs), now)
+    yield File("stats-cache.json", _pretty(_stats(runs, now[:10])), now)
+    yield File("settings.json", _pretty(_SETTINGS), settings_changed)
+    yield File(f"sessions/{_PID}.json", encode_json(_process(tide.sessions[0])), now)
+    yield File(f"{ledger.place}/sessions-index.json", _pretty(_index(ledger)), indexed)
+    yield File(f"{tide.place}/memory/MEMORY.md", MEMORY.encode(), remembered)
+    yield File(f"{tide.place}/memory/stations.md", STATIONS.encode(), noted)
     for path, words in tide.tools.files.items():
         if path.startswith(f"{CONFIG}/plans/"):
             yield File(path.removeprefix(f"{CONFIG}/"), words.encode(), last_time(tide.sessions[0]))
@@ -111,18 +122,18 @@ def _entry(project: Project, run: SimulatedProgram) -> Json:
     }
 
 
-def _stats(runs: list[SimulatedProgram]) -> Json:
-    """Return the cache of `/stats`: whole days, with the tokens of every line."""
+def _stats(runs: list[SimulatedProgram], today: str) -> Json:
+    """Return the cache of `/stats`: the whole days before today, with the tokens of every line."""
     days: dict[str, Counter[str]] = defaultdict(Counter)
     tokens: dict[str, Counter[str]] = defaultdict(Counter)
     models: dict[str, Counter[str]] = defaultdict(Counter)
     hours: Counter[str] = Counter()
-    started = [run for run in runs if run.writer.lines and run.start < TODAY]
+    started = [run for run in runs if run.writer.lines and run.start < today]
     for run in started:
         days[run.start[:10]]["sessionCount"] += 1
         hours[str(int(run.start[11:13]))] += 1
         for line in rows(run):
-            if line["type"] in ("user", "assistant") and line["timestamp"] < TODAY:
+            if line["type"] in ("user", "assistant") and line["timestamp"] < today:
                 _count(line, days[line["timestamp"][:10]], tokens[line["timestamp"][:10]], models)
     longest = max(started, key=lambda run: run.duration_ms)
     messages = sum(day["messageCount"] for day in days.values())
@@ -130,7 +141,7 @@ def _stats(runs: list[SimulatedProgram]) -> Json:
     kinds = ("messageCount", "sessionCount", "toolCallCount")
     return {
         "version": 2,
-        "lastComputedDate": "2026-11-13",
+        "lastComputedDate": str(date.fromisoformat(today) - timedelta(days=1)),
         "dailyActivity": [
             {"date": day, **{kind: counts[kind] for kind in kinds}} for day, counts in sorted(days.items())
         ],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
+from datetime import timedelta
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +44,12 @@ class SimulatedCall(msgspec.Struct, frozen=True):
 class ToolSimulator:
     """The files that the sessions of a project read and change, by their path in it."""
 
-    def __init__(self, cwd: str, files: Mapping[str, str], *, arrows: bool = False) -> None:
+    def __init__(
+        self, cwd: str, files: Mapping[str, str], *, arrows: bool = False, shift: timedelta = timedelta()
+    ) -> None:
         self.cwd = cwd
+        self.shift = shift
+        """How much later the sessions of the project happen than their stories say."""
         self.files = dict(files)
         # Read separates line numbers by an arrow in files of old versions (1.0.128, 2.0.5), by a tab in newer ones.
         self._mark = "→" if arrows else "\t"

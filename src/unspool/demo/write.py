@@ -1,7 +1,7 @@
 """Writes the whole demo config folder.
 
 Rules
-  1. The output is deterministic: the same names, bytes, modes and times, wherever and whenever it is written.
+  1. The output is deterministic: the same `now`, or none, gives the same names, bytes, modes and times everywhere.
   2. Only an empty folder, or an earlier demo (it has `.unspool-demo`), is written to. Other files in an earlier demo
      are kept.
   3. Nothing outside the folder is changed: no link is followed.
@@ -10,15 +10,16 @@ Rules
 from __future__ import annotations
 
 import os
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
 
-from unspool.demo import damaged_sessions, project_birds, project_ledger, project_tide, side_files
+from unspool.demo import current_sessions, damaged_sessions, project_birds, project_ledger, project_tide, side_files
 from unspool.demo.files import File
 from unspool.demo.files import files as project_files
 from unspool.errors import Refused
+from unspool.format import format_timestamp
 
 MARKER = ".unspool-demo"
 _MARKER_TEXT = b"Written by `unspool demo`: nothing in here happened, and it may be written again at any time.\n"
@@ -33,10 +34,14 @@ class Summary(msgspec.Struct, frozen=True):
     bytes: int
 
 
-def write_demo(folder: Path) -> Summary:
-    """Write the demo; the folder becomes a config folder."""
+def write_demo(folder: Path, now: datetime | None = None) -> Summary:
+    """Write the demo; the folder becomes a config folder.
+
+    Without `now` all dates are the demo's own. With it they are moved by whole days, the newest to the day before
+    `now`, and three sessions are added that happen at `now`: one asks for permission.
+    """
     _check_target(folder)
-    files = contents()
+    files = contents(now)
     places = sorted({parent for file in files for parent in Path(file.place).parents})
     # Before anything is written: a refused demo leaves the folder as it was.
     _check_obstacles([folder / place for place in places], [folder / file.place for file in files])
@@ -55,27 +60,31 @@ def write_demo(folder: Path) -> Summary:
     return Summary(len(sessions), len(agents), len(files), sum(len(file.data) for file in files))
 
 
-def contents() -> list[File]:
+def contents(now: datetime | None = None) -> list[File]:
     """Return every file of the demo, sorted by path."""
-    tide, ledger = project_tide.project(), project_ledger.project()
-    others = [project_birds.project(), damaged_sessions.project()]
+    written = datetime.fromisoformat(side_files.NOW)
+    shift = timedelta(days=(now - written).days) if now else timedelta()
+    tide, ledger = project_tide.project(shift), project_ledger.project(shift)
+    others = [project_birds.project(shift), damaged_sessions.project(shift)]
+    if now:
+        others.append(current_sessions.project(now))
     files = [file for project in (tide, ledger, *others) for file in project_files(project)]
-    files += side_files.files(tide, ledger, others)
-    files.append(File(MARKER, _MARKER_TEXT, f"{side_files.TODAY}T08:00:00.000Z"))
+    files += side_files.files(tide, ledger, others, shift)
+    files.append(File(MARKER, _MARKER_TEXT, format_timestamp(written + shift)))
     return sorted(files)
 
 
 def _check_target(folder: Path) -> None:
     # A link may point into a real config folder, which a demo must never be written to.
     if folder.is_symlink():
-        raise Refused(f"a link, not a folder: `{folder}`", hint="name the folder itself, or a new one")
+        raise Refused(f"`{folder}` is a symbolic link, not a folder", hint="name the folder itself or a new one")
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise Refused(f"not a folder: `{folder}`", hint="name a folder that is empty or does not exist")
+        raise Refused(f"`{folder}` is not a folder", hint="choose a new or empty folder")
     marker = folder / MARKER
     if any(folder.iterdir()) and (marker.is_symlink() or not marker.is_file()):
-        raise Refused(f"not empty: `{folder}`", hint="name a folder that is empty or does not exist")
+        raise Refused(f"`{folder}` is not empty", hint="choose a new or empty folder")
 
 
 def _check_obstacles(folders: list[Path], files: list[Path]) -> None:
@@ -83,7 +92,7 @@ def _check_obstacles(folders: list[Path], files: list[Path]) -> None:
     blocked = [path for path in folders if path.is_symlink() or (path.exists() and not path.is_dir())]
     blocked += [path for path in files if path.is_dir() and not path.is_symlink()]
     if blocked:
-        raise Refused(f"in the way: `{blocked[0]}`", hint="write the demo to a new folder")
+        raise Refused(f"`{blocked[0]}` already exists", hint="choose a new or empty folder")
 
 
 def _write_file(path: Path, file: File) -> None:

@@ -22,14 +22,17 @@ Rules:
 6. Cleaning twice changes nothing more: nothing that comes out is the start of anything taken out.
 7. Time grows with the length of the text: no sequence is tried over characters another one was tried over.
 8. Most text is harmless, which is found without the patterns: they are compiled when something is not.
+9. At most 30 characters without a width follow each other, as in Unicode's stream-safe text: thousands of marks
+   on one letter cover the lines around it, and take no room in the cell of a table. The others are counted.
 
 What stays: ZWJ, ZWNJ, variation selectors, combining marks, Hangul fillers and right-to-left letters, because
-scripts and emoji need them. None moves the cursor back or erases anything. They can still be many or blank,
-join the character printed before them, or be a cell wider than a table computed. Markup such as `[link=…]`
+scripts and emoji need them. None moves the cursor back or erases anything. They can still be blank, join the
+character printed before them, or be a cell wider than a table computed. Markup such as `[link=…]`
 is plain text here: a printer that reads markup must be told not to.
 """
 
 import re
+from collections.abc import Callable
 from functools import cache
 
 _UNSAFE = (
@@ -49,17 +52,21 @@ _SEQUENCE = (
     rf"|\x1b[PX\]^_]{_STRING}|\x90{_STRING}|\x98{_STRING}|\x9d{_STRING}|\x9e{_STRING}|\x9f{_STRING}"
     r"|\x1b[ -/]++[0-~]|\x1b[0-Z\\-~]"
 )
+_MAX_MARKS = 30
+# Marks are neither word characters nor blanks for `re`, but Hangul vowels, finals and fillers are. Box drawing is found
+# by this too; the category tells them apart.
+_MAY_BE_MARKS = r"(?:[^\w\s\x00-\u02ff]|[\u115f-\u11ff\u3164\ud7b0-\ud7ff\uffa0]){31,}"
 _TAB_AFTER_LETTER = r"\t(?<=[^ \t\n]\t)"
 
 
 def clean(text: str) -> str:
     """Make text of several lines safe: a terminal shows it and obeys nothing in it."""
-    return _space_before_tab(_show(text))
+    return _space_before_tab(_limit_marks(_show(text), _count_marks))
 
 
 def clean_line(text: str) -> str:
     """Make text safe and put it on one line: a line end becomes `␊`, a tab a space."""
-    return _show(text).replace("\n", "␊").replace("\t", " ")
+    return _limit_marks(_show(text), _count_marks).replace("\n", "␊").replace("\t", " ")
 
 
 def clean_json(text: str) -> str:
@@ -70,7 +77,54 @@ def clean_json(text: str) -> str:
     if not _is_harmless(text.replace("\n", "")):
         text = text.replace("\r\n", "\n").replace("\r", " ")
         text = text.translate({ord(character): _escaped(character) for character in set(text)})
-    return _space_before_tab(text)
+    return _space_before_tab(_limit_marks(text, _escape_all))
+
+
+def _limit_marks(text: str, shorten: Callable[[str], str]) -> str:
+    """Replace what is more than 30 characters without a width in a row (rule 9)."""
+    if text.isascii():
+        return text
+
+    def replace(found: re.Match[str]) -> str:
+        kept, run = [], ""
+        for character in found[0]:
+            if has_no_width(character):
+                run += character
+                continue
+            kept += [_shorten_run(run, shorten), character]
+            run = ""
+        return "".join([*kept, _shorten_run(run, shorten)])
+
+    return _marks().sub(replace, text)
+
+
+def _shorten_run(run: str, shorten: Callable[[str], str]) -> str:
+    return run if len(run) <= _MAX_MARKS else run[:_MAX_MARKS] + shorten(run[_MAX_MARKS:])
+
+
+def has_no_width(character: str) -> bool:
+    """Tell whether a terminal puts a character into the cell of the one before."""
+    import unicodedata  # few texts have such characters
+
+    return (
+        unicodedata.category(character) in ("Mn", "Me", "Cf")
+        or "\u1160" <= character <= "\u11ff"
+        or "\ud7b0" <= character <= "\ud7ff"
+        or character in "\u115f\u3164\uffa0"
+    )
+
+
+def _count_marks(run: str) -> str:
+    return f"<{len(run):,} marks>"
+
+
+def _escape_all(run: str) -> str:
+    return "".join(map(_escape, run))
+
+
+@cache
+def _marks() -> re.Pattern[str]:
+    return re.compile(_MAY_BE_MARKS)
 
 
 def _is_harmless(text: str) -> bool:
@@ -107,8 +161,10 @@ def _shown(character: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    if not _unsafe().match(character):
-        return character
+    return _escape(character) if _unsafe().match(character) else character
+
+
+def _escape(character: str) -> str:
     code = ord(character)
     if code < 0x10000:
         return f"\\u{code:04x}"

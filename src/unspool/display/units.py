@@ -37,6 +37,17 @@ def dollars(micros: int) -> str:
     return f"${whole:,}.{part:0{places}}"
 
 
+def cost(micros: int | None, unpriced_tokens: int = 0) -> str:
+    """Format a cost: `?` if none of it is known, and `+?` after what is known of it.
+
+    >>> cost(1_234_567), cost(1_234_567, unpriced_tokens=10), cost(None), cost(0, unpriced_tokens=10), cost(0)
+    ('$1.23', '$1.23+?', '?', '?', '$0.00')
+    """
+    if micros is None or (unpriced_tokens and not micros):
+        return "?"
+    return f"{dollars(micros)}+?" if unpriced_tokens else dollars(micros)
+
+
 def tokens(count: int | None) -> str:
     """Format a number of tokens: `812`, `34k`, `1.2M`; empty if it is not known.
 
@@ -99,32 +110,80 @@ def span(started: datetime | None, last: datetime | None) -> str:
     return begin if begin.endswith(end) else f"{begin} to {end}"
 
 
-_AGO = re.compile(r"(\d{1,5})(h|d|w)")
-_HOURS = {"h": 1, "d": 24, "w": 7 * 24}
+_AGO = re.compile(r"(\d{1,5})\s*(min|minutes?|h|hours?|d|days?|w|weeks?)(?:\s+ago)?", re.ASCII)
+_MINUTES = {"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}
+_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+TIME_HINT = (
+    "use a date (`2026-01-05`, `2026-01`), a time (`2026-01-05T09:00`), `today`, `last week`, or an age (`12h`, `7d`)"
+)
 
 
 def parse_time_expression(
     text: str | None, now: datetime, zone: tzinfo | None = None, *, end: bool = False
 ) -> datetime | None:
-    """Parse `2026-01-05`, `2026-01-05T09:00` or `7d`; a day means its start, or with `end` its last moment.
+    """Parse a time as people write it: a date, a month, a time, an age such as `7d`, or words such as `last week`.
 
-    A time without an offset is in the zone, the machine's own by default.
+    A day, a week, a month or a year means its start, or with `end` its last moment. A time without an offset is in the
+    zone, the machine's own by default.
     """
     if text is None:
         return None
+    words = " ".join(text.lower().split())
     try:
-        if match := _AGO.fullmatch(text):
-            return now - timedelta(hours=int(match[1]) * _HOURS[match[2]])
-        if len(text) != len("2026-01-05"):
-            return _in_zone(datetime.fromisoformat(text), zone)
-        day = date.fromisoformat(text)
+        if words == "now":
+            return now
+        if match := _AGO.fullmatch(words):
+            return now - timedelta(minutes=int(match[1]) * _MINUTES[match[2][0]])
+        period = _parse_period(words, now.astimezone(zone).date())
+        if period is None:
+            return _in_zone(datetime.fromisoformat(text.strip()), zone)
+        first, following = period
         if not end:
-            return _in_zone(datetime.combine(day, time.min), zone)
+            return _in_zone(datetime.combine(first, time.min), zone)
         # Not the day's last clock time: where clocks go back at midnight that comes twice.
-        following = _in_zone(datetime.combine(day + timedelta(days=1), time.min), zone)
-        return (following.astimezone(UTC) - timedelta.resolution).astimezone(zone)
+        last = _in_zone(datetime.combine(following, time.min), zone).astimezone(UTC) - timedelta.resolution
+        return last.astimezone(zone)
     except (ValueError, OverflowError):
-        raise UsageError(f"not a time: `{text}`", hint="a date as 2026-01-05, or `12h`, `7d`, `2w` ago") from None
+        raise UsageError(f"invalid time `{text}`", hint=TIME_HINT) from None
+
+
+def _parse_period(words: str, today: date) -> tuple[date, date] | None:
+    """Return the first day of a period and the day after its last; None if the words name none."""
+    day = timedelta(days=1)
+    if len(words) == len("2026-01-05") and words[0].isdigit():
+        only = date.fromisoformat(words)
+        return only, only + day
+    if match := _MONTH.fullmatch(words):
+        year = int(match[1])
+        return _month(year, int(match[2])) if match[2] else (date(year, 1, 1), date(year + 1, 1, 1))
+    if words in _WEEKDAYS:  # the last one, or today
+        only = today - ((today.weekday() - _WEEKDAYS.index(words)) % 7) * day
+        return only, only + day
+    monday, before = today - today.weekday() * day, today.replace(day=1) - day
+    match words:
+        case "today":
+            return today, today + day
+        case "yesterday":
+            return today - day, today
+        case "this week":
+            return monday, monday + 7 * day
+        case "last week":
+            return monday - 7 * day, monday
+        case "this month":
+            return _month(today.year, today.month)
+        case "last month":
+            return _month(before.year, before.month)
+        case "this year":
+            return date(today.year, 1, 1), date(today.year + 1, 1, 1)
+        case "last year":
+            return date(today.year - 1, 1, 1), date(today.year, 1, 1)
+        case _:
+            return None
+
+
+def _month(year: int, month: int) -> tuple[date, date]:
+    return date(year, month, 1), date(year + month // 12, month % 12 + 1, 1)
 
 
 def _in_zone(time: datetime, zone: tzinfo | None) -> datetime:

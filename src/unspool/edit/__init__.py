@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from unspool.edit.in_use import find_other_process
     from unspool.edit.model_summary import count_exact_tokens, write_model_summary
     from unspool.edit.session_text import garbage_collection_paused, parse_session_text
-    from unspool.edit.side_files import read_session_text
+    from unspool.edit.side_files import read_file, read_session_text
 
 __all__ = [
     "Edited", "Planned", "apply_edit", "changes_as_json", "count_exact_tokens", "edit_as_json", "edit_log",
-    "find_other_process", "garbage_collection_paused", "parse_session_text", "plan_edit", "read_session_text",
-    "undo_edit", "write_model_summary",
+    "find_other_process", "garbage_collection_paused", "parse_session_text", "plan_edit", "read_file",
+    "read_session_text", "undo_edit", "write_model_summary",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -27,5 +27,5 @@ __getattr__ = lazy_door(__name__, {
     "in_use": "find_other_process",
     "model_summary": "count_exact_tokens write_model_summary",
     "session_text": "garbage_collection_paused parse_session_text",
-    "side_files": "read_session_text",
+    "side_files": "read_file read_session_text",
 })

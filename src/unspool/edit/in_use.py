@@ -29,10 +29,10 @@ def in_use_reason(path: Path, session_id: str, config: Path | None, text: Sessio
     if config is not None and (pid := _find_registered(config, session_id)) is not None:
         return f"process {pid} is running this session"
     if (pid := find_opener(path)) is not None:
-        return f"process {pid} has it open"
+        return f"process {pid} has the file open"
     view = view_session(text)
     if any(call.result is None and call.use_entry.offset >= view.last_group_from for call in view.calls):
-        return "it ends with a call that nobody has answered"
+        return "its last tool call has no result yet"
     return None
 
 

@@ -58,7 +58,9 @@ def write_model_summary(text: SessionText, options: Compress, model: str, enviro
         response = fetch_response(endpoint, body)
     words, problem = read_summary(response)
     if problem is not None:
-        raise ApiFailed(f"no summary came: {problem}", hint="`--no-model` asks nobody")
+        raise ApiFailed(
+            f"the model wrote no summary: {problem}", hint="use `--no-model` to write the summary without a model"
+        )
     return replace(options, words=words)
 
 

@@ -29,17 +29,18 @@ from unspool.edit.planning import ids
 from unspool.edit.planning.ids import IdMap
 from unspool.edit.planning.planner import PreparedEdit
 from unspool.edit.session_text import SessionText, parse_session_text
-from unspool.errors import UnspoolError
+from unspool.errors import Unreadable, UnspoolError
 from unspool.files import read_pieces
 from unspool.format import encode_json
 from unspool.format.side_files import AgentMeta, parse_object
 from unspool.graph import AgentFile, link_agents
 from unspool.home import Session
 from unspool.paths import join_names
-from unspool.read import find_config_folder
+from unspool.read import MAX_SEARCHED, endless_reason, find_config_folder
 
 CONFIG_FOLDERS = {"task": "tasks", "backup": "file-history", "environment": "session-env"}
 _LOCKS = (".lock", ".tmp")
+_PIECE = 16 * 1024 * 1024
 
 
 class SideFile(NamedTuple):
@@ -95,12 +96,22 @@ def read_agent_lines(path: Path, session_id: str) -> SessionText:
 
 
 def read_file(path: Path) -> bytes:
-    """Return all bytes of a regular file, normally in one read."""
+    """Return all bytes of a regular file, normally in one read; one with a line without an end is refused."""
     try:
         size = path.stat().st_size
     except OSError:
         size = 0
-    return b"".join(read_pieces(path, max(size, 1 << 16)))
+    if size <= MAX_SEARCHED:
+        return b"".join(read_pieces(path, max(size, 1 << 16)))
+    # So large a file may be one line: that would be copied several times before anybody could say that it is too long.
+    data, line = bytearray(), 0
+    for piece in read_pieces(path, _PIECE):
+        first = piece.find(b"\n")
+        if len(data) + (len(piece) if first < 0 else first) - line > MAX_SEARCHED:
+            raise Unreadable(f"cannot read all of `{path}`: {endless_reason(line, size)}")
+        line = len(data) + piece.rfind(b"\n") + 1 if first >= 0 else line
+        data += piece
+    return bytes(data)
 
 
 def _role(inner: Path) -> str:
@@ -248,9 +259,9 @@ def _extend_index(file: SideFile, id_map: IdMap, destination: Destination) -> It
 
 def _find_removed_agents(prepared: PreparedEdit, files: SessionFiles) -> set[Path]:
     """Return the files of agents whose calls are in the source and not in the result, and of those they started."""
-    gone = _call_ids(prepared.source) - _call_ids(prepared.result)
     agent_files = files.with_role("agent")
-    if not gone or not agent_files:
+    gone = _call_ids(prepared.source) - _call_ids(prepared.result) if agent_files else set()
+    if not gone:
         return set()
     texts = {file.path: read_agent_lines(file.path, prepared.source.id) for file in agent_files}
     paths = {_agent_id(path): path for path in texts}

@@ -17,19 +17,21 @@ if TYPE_CHECKING:
     )
     from unspool.export.json_data import decode_line
     from unspool.export.markdown import render_markdown
-    from unspool.export.outline import Branch, Section, build_branch_tree, number_sections, parse_turn_range
+    from unspool.export.outline import (
+        Branch, Section, build_branch_tree, find_agent_turns, number_sections, parse_turn_range,
+    )
     from unspool.export.story import (
-        AnswerStep, EventKind, EventStep, PromptStep, SidechainStep, Step, Story, ThinkingStep,
-        ToolCallStep, build_story, min_depth,
+        AnswerStep, EventKind, EventStep, PromptStep, SidechainStep, Step, Story, ThinkingStep, ToolCallStep,
+        build_story, min_depth,
     )
 
 __all__ = [
     "DEPTH_NAMES", "AnswerStep", "Branch", "CallState", "Depth", "EventKind", "EventStep", "FileHistoryVersion",
-    "PromptStep", "Section", "SidechainStep", "Step", "Story", "ThinkingStep", "ToolCallStep",
-    "blocks_to_text", "build_branch_tree", "build_story", "counts", "decode_line", "describe_calls",
-    "describe_lines", "diff_lines", "diff_versions", "file_versions", "find_versions", "json_data",
-    "min_depth", "number_sections", "outline", "parse_depth", "parse_turn_range", "read_version",
-    "render_markdown", "split_exit_code", "version_label", "version_to_json",
+    "PromptStep", "Section", "SidechainStep", "Step", "Story", "ThinkingStep", "ToolCallStep", "blocks_to_text",
+    "build_branch_tree", "build_story", "counts", "decode_line", "describe_calls", "describe_lines", "diff_lines",
+    "diff_versions", "file_versions", "find_agent_turns", "find_versions", "json_data", "min_depth", "number_sections",
+    "outline", "parse_depth", "parse_turn_range", "read_version", "render_markdown", "split_exit_code", "version_label",
+    "version_to_json",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -39,8 +41,8 @@ __getattr__ = lazy_door(__name__, {
     "file_versions": "FileHistoryVersion diff_versions find_versions read_version version_label version_to_json",
     "json_data": "decode_line",
     "markdown": "render_markdown",
-    "outline": "Branch Section build_branch_tree number_sections parse_turn_range",
+    "outline": "Branch Section build_branch_tree find_agent_turns number_sections parse_turn_range",
     "story":
-        "AnswerStep EventKind EventStep PromptStep SidechainStep Step Story ThinkingStep "
-        "ToolCallStep build_story min_depth",
+        "AnswerStep EventKind EventStep PromptStep SidechainStep Step Story ThinkingStep ToolCallStep "
+        "build_story min_depth",
 })

@@ -11,10 +11,12 @@ from collections.abc import Iterable
 
 from unspool.display import size
 from unspool.format import AnyBlock, Document, Image, MediaSource, Text, parse_encoded_image_header, type_name
+from unspool.graph import text_between, typed_command
 
+# `*+` and `{0,200}+`: a name or attribute that goes on and on is tried once, not from each of its letters.
 _TAGS = re.compile(
     r"</?(?:local-command|bash|command|task|agent|teammate|remote|cross-session|channel|tick|summary|status)"
-    r"[\w-]*[^<>\n]{0,200}>"
+    r"[\w-]*+[^<>\n]{0,200}+>"
 )
 
 
@@ -29,24 +31,17 @@ def command_text(text: str) -> str:
     >>> command_text("<command-name>/model</command-name><command-args>opus</command-args>")
     '/model opus'
     """
-    parts = [_between(text, "command-name"), _between(text, "command-args")]
-    return " ".join(part for part in parts if part) or strip_tags(text)
+    return typed_command(text) or strip_tags(text)
 
 
 def notification_summary(text: str) -> str:
     """Return the summary of a notification, else all of its text."""
-    return _between(text, "summary") or strip_tags(text)
+    return text_between(text, "summary") or strip_tags(text)
 
 
 def strip_tags(text: str) -> str:
     """Return a text without the tags that Claude Code puts around what it writes in the user's name."""
     return _TAGS.sub("", text).strip()
-
-
-def _between(text: str, tag: str) -> str:
-    _, _, rest = text.partition(f"<{tag}>")
-    inner, end, _ = rest.partition(f"</{tag}>")
-    return inner.strip() if end else ""
 
 
 def _block_to_text(block: AnyBlock) -> str:

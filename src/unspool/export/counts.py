@@ -46,6 +46,7 @@ def session_row(session: Session) -> Json:
         "started": facts.started,
         "last": facts.last,
         "turns": facts.turns,
+        "command_turns": facts.command_turns,
         "messages": facts.messages,
         "tool_calls": facts.tool_calls,
         "errors": facts.errors,
@@ -81,8 +82,9 @@ def count_session(session: Session) -> Json:
         "paired": len(uses & results),
         "uses_without_result": len(uses - results),
         "results_without_use": len(results - uses),
-        "human_turns": len(session.turns),
-        "seed_human_turns": sum(
+        "human_turns": sum(turn.is_human for turn in session.turns),
+        "command_turns": sum(not turn.is_human for turn in session.turns),
+        "text_prompts": sum(
             isinstance(entry.record, User) and isinstance(entry.record.message.content, str) for entry in entries
         ),
         "models": list(session.facts.models),

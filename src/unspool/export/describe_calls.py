@@ -179,7 +179,7 @@ def _describe_result(structured: AnyResult | None) -> str | None:
         case agent_tools.AgentCompleted(total_tool_use_count=count):
             return amount(count, "call") if isinstance(count, int) else "done"
         case plan_tools.AskUserQuestionResult(answers=answers) if answers:
-            return ", ".join(answers.values())
+            return ", ".join(plan_tools.join_answer(answer) for answer in answers.values())
         case web_tools.WebFetchResult(code=int(code)):
             return str(code)
         case web_tools.WebSearchResult(results=results):

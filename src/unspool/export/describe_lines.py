@@ -73,15 +73,13 @@ def _describe_meta_record(record: Any) -> LineDescription:
         case meta_records.WorktreeState(worktree_session=state):
             return LineDescription("worktree", "entered" if state else "left", Depth.STEPS)
         case meta_records.ContentReplacement(replacements=replaced):
-            return LineDescription(
-                "shortened", f"{amount(len(replaced), 'tool result')} in what the model sees", Depth.STEPS
-            )
+            return LineDescription("shortened", f"{amount(len(replaced), 'tool result')} in the context", Depth.STEPS)
         case meta_records.ContinuedIn(continued_in_session_id=id):
             return LineDescription("continued", f"in session {id}", Depth.STEPS)
         case meta_records.EndedByModel():
             return LineDescription("ended", "by the model", Depth.STEPS)
         case meta_records.ContextCollapse(summary=summary):
-            return LineDescription("collapsed", summary or "a stretch of the conversation", Depth.STEPS)
+            return LineDescription("collapsed", summary or "part of the conversation", Depth.STEPS)
         case meta_records.CustomTitle(custom_title=words) | meta_records.AiTitle(ai_title=words):
             return LineDescription("title", words or "")
         case meta_records.Summary(summary=words) | meta_records.TaskSummary(summary=words):
@@ -209,9 +207,7 @@ def _describe_hook(data: attachments.HookAttachment) -> LineDescription:
             reason = error.get("blockingError") if isinstance(error, dict) else error
             return LineDescription("hook", f"{name} said no: {first_line(str(reason or ''))}", Depth.STEPS, failed=True)
         case attachments.HookErrorDuringExecution(content=content):
-            return LineDescription(
-                "hook", f"{name} could not be run: {first_line(content or '')}", Depth.STEPS, failed=True
-            )
+            return LineDescription("hook", f"cannot run {name}: {first_line(content or '')}", Depth.STEPS, failed=True)
         case attachments.HookCancelled():
             return LineDescription("hook", f"{name} was stopped", Depth.STEPS, failed=True)
         case attachments.HookStoppedContinuation(message=message):

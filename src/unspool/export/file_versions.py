@@ -80,11 +80,11 @@ def read_version(session: Session, version: FileHistoryVersion) -> bytes:
     """Return the bytes of a version."""
     label = f"`{version_label(version)}`"
     if version.name is None:
-        raise NotFound(f"the file did not exist then: {label}", hint="a later version may have something in it")
+        raise NotFound(f"the file did not exist in {label}", hint="try a later version")
     path = find_backup(session, version)
     if path is None:
-        hint = "Claude Code removes old ones; `--file` without a version tells which are left"
-        raise NotFound(f"the copy is gone: {label}", hint=hint)
+        hint = "Claude Code deletes old copies; list the remaining ones with `--file` without a version"
+        raise NotFound(f"the copy of {label} was deleted", hint=hint)
     return read_whole(path, MAX_SIDE_FILE)
 
 
@@ -121,7 +121,10 @@ def diff_versions(session: Session, old: FileHistoryVersion, new: FileHistoryVer
     if any(b"\0" in text for text in texts):
         return f"binary files {names[0]} and {names[1]} differ\n"
     if max(map(len, texts)) > MAX_COMPARED_BYTES:
-        raise Unreadable(f"too large to compare: `{new.path}`", hint="`-o FILE` writes a version, for another program")
+        raise Unreadable(
+            f"too large to compare: `{new.path}`",
+            hint="write a version with `-o FILE` and compare it with another program",
+        )
     before, after = (_LINE.findall(text.decode("utf-8", "surrogateescape")) for text in texts)
     times = [clean_line(version.time or "") for version in (old, new)]
     lines = difflib.unified_diff(before, after, names[0], names[1], times[0], times[1])

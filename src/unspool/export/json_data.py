@@ -12,8 +12,17 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from unspool.format import Assistant, CompactMetadata, Entry, PreservedSegment, System, ToolUse, repair_text
-from unspool.graph import ToolCall, Turn, WholeMessage, is_boundary, is_message
+from unspool.format import (
+    Assistant,
+    CompactMetadata,
+    Entry,
+    PreservedSegment,
+    System,
+    ToolUse,
+    repair_text,
+    to_utc_text,
+)
+from unspool.graph import ToolCall, Turn, WholeMessage, find_repeated_blocks, is_boundary, is_message
 from unspool.home import Session
 
 Json: TypeAlias = dict[str, Any]
@@ -21,10 +30,28 @@ Originals: TypeAlias = Mapping[int, Json]
 """The JSON of lines, by their offset."""
 
 
+def session_head(session: Session) -> Json:
+    """Return which session it is: id, file, title, project, models and times."""
+    facts = session.facts
+    return {
+        "session_id": session.id,
+        "path": str(session.path),
+        "title": session.title,
+        "project": session.project,
+        "cwd": session.cwd,
+        "branch": facts.branch,
+        "versions": list(facts.versions),
+        "models": list(facts.models),
+        "started_at": to_utc_text(facts.started),
+        "ended_at": to_utc_text(facts.last),
+    }
+
+
 def session_to_json(session: Session) -> Json:
-    """Return turns, messages, tool calls, threads, agents and compactions of a session."""
+    """Return which session it is, and its turns, messages, tool calls, threads, agents and compactions."""
     originals = {entry.offset: decode_line(entry) for entry in session.entries if is_message(entry)}
     return {
+        **session_head(session),
         "turns": [_turn_to_json(turn) for turn in session.turns],
         "messages": [_message_to_json(message, originals) for message in session.messages],
         "tool_calls": [_tool_call_to_json(call, originals) for call in session.tool_calls],
@@ -56,7 +83,9 @@ def agents_to_json(session: Session) -> list[Json]:
     """Return the sub-agents of a session, each with the call that started it."""
     return [
         {
+            "agent_id": agent.id,
             "id": agent.id,
+            "kind": agent.kind.value,
             "class": agent.kind.value,
             "type": agent.type,
             "description": agent.description,
@@ -85,6 +114,7 @@ def compactions_to_json(entries: Sequence[Entry]) -> list[Json]:
                     "pre_tokens": metadata.pre_tokens,
                     "post_tokens": metadata.post_tokens,
                     "preserved": list(kept.all_uuids or kept.uuids) if kept else _preserved_uuids(segment, parents),
+                    "time": to_utc_text(record.timestamp),
                     "timestamp": record.timestamp,
                 }
             )
@@ -108,6 +138,7 @@ def _turn_to_json(turn: Turn) -> Json:
     return {
         "start_uuid": turn.prompt.record.uuid,
         "prompt": turn.text,
+        "kind": turn.speaker.value,
         "queued": turn.speaker.value == "queued",
         "responses": [answer.uuid for answer in answers],
         "tool_calls": list(dict.fromkeys(calls)),
@@ -120,12 +151,23 @@ def _message_to_json(message: WholeMessage, originals: Originals) -> Json:
         "id": message.id,
         "role": message.role,
         "uuids": [entry.record.uuid for entry in message.entries],
-        "blocks": [block for line in lines for block in line_blocks(line)],
+        "blocks": _message_blocks(message, originals),
         "usage": _final_usage(lines),
         "final": message.final,
         "model": message.model,
         "stop_reason": message.stop_reason,
     }
+
+
+def _message_blocks(message: WholeMessage, originals: Originals) -> list[Any]:
+    """Return the JSON of the blocks of a message, without those that repeat earlier ones."""
+    repeated = find_repeated_blocks(message.entries)
+    return [
+        block
+        for entry in message.entries
+        for number, block in enumerate(line_blocks(originals[entry.offset]))
+        if number not in repeated.get(entry.offset, ())
+    ]
 
 
 def _tool_call_to_json(call: ToolCall, originals: Originals) -> Json:
@@ -141,8 +183,10 @@ def _tool_call_to_json(call: ToolCall, originals: Originals) -> Json:
         "result": result.get("content"),
         "structured": result_line.get("toolUseResult"),
         "error": call.failed,
-        "started": call.started,
-        "ended": call.ended,
+        "started_at": to_utc_text(call.start_timestamp),
+        "ended_at": to_utc_text(call.end_timestamp),
+        "started": call.start_timestamp,
+        "ended": call.end_timestamp,
     }
 
 

@@ -14,7 +14,7 @@ import msgspec
 from unspool.display import amount
 from unspool.export.story import ToolCallStep, build_story
 from unspool.format import Entry
-from unspool.graph import Agent, AgentClass, Thread, Turn, is_boundary, lay_out_threads
+from unspool.graph import Agent, AgentClass, Thread, Turn, find_tool_calls, is_boundary, lay_out_threads
 from unspool.home import Session
 
 
@@ -135,6 +135,31 @@ def group_agents_by_call(session: Session) -> dict[str, list[NestedAgent]]:
         if agent.call is not None:
             by_call.setdefault(agent.call.id, []).append(NestedAgent(agent, file.entries))
     return by_call
+
+
+def find_agent_turns(session: Session) -> dict[str, int]:
+    """Return the number of the turn in which each agent was started, also by another agent; by the agent's id."""
+    numbers = {entry.offset: section.number for section in number_sections(session) for entry in section.entries}
+    turn_of_call = {call.id: numbers.get(call.use_entry.offset) for call in session.tool_calls}
+    call_of_agent = {agent.id: agent.call.id for agent in session.agents if agent.call is not None}
+    caller = {
+        call.id: agent.id
+        for agent, file in zip(session.agents, session.agent_files, strict=True)
+        for call in find_tool_calls(file.entries)
+    }
+    found: dict[str, int] = {}
+    for agent in call_of_agent:
+        current: str | None = agent
+        for _ in call_of_agent:  # as deep as agents may be nested; damaged files may form a circle
+            call = call_of_agent.get(current or "")
+            if call is None or turn_of_call.get(call) is not None:
+                break
+            current = caller.get(call)
+        else:
+            call = None
+        if (turn := turn_of_call.get(call or "")) is not None:
+            found[agent] = turn
+    return found
 
 
 def summarize_calls(entries: Sequence[Entry]) -> str:

@@ -3,7 +3,8 @@
 Rules
   1. Steps are in file order. A line that was written again makes no second step, nor does a call or its result.
   2. A result is part of its call. A result without a call is a step at its own line.
-  3. User lines are shown as what they are: prompt, command, output, notification, interrupt.
+  3. User lines are shown as what they are: prompt, command, output, notification, interrupt. A command that begins a
+     turn is a prompt.
   4. Lines of a sub-agent inside a session's own file (1.0.x) are one step, which holds them.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -39,8 +41,9 @@ from unspool.graph import (
     ToolCall,
     classify_user_record,
     find_orphan_results,
-    find_prompts,
+    find_repeated_blocks,
     find_tool_calls,
+    find_turn_starts,
     group_messages,
     is_boundary,
     is_message,
@@ -49,12 +52,23 @@ from unspool.graph import (
 
 
 class PromptStep(msgspec.Struct, frozen=True):
-    """A prompt of a person, or of the agent that started this one."""
+    """A prompt of a person, a plan that was accepted, a command that starts work, or a task of another agent."""
 
     text: str
     entry: Entry
     queued: bool = False
     by_agent: bool = False
+    is_plan: bool = False
+    is_command: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is, in a word or two."""
+        if self.queued:
+            return "queued"
+        return (
+            "agent's task" if self.by_agent else "plan" if self.is_plan else "command" if self.is_command else "prompt"
+        )
 
 
 class AnswerStep(msgspec.Struct, frozen=True):
@@ -150,6 +164,10 @@ class Story(NamedTuple):
     """The offsets of messages that were written before."""
     is_main: bool
     """Whether the file is a session's own, and lines of agents in it are none of its own."""
+    commands: Container[int] = frozenset()
+    """The offsets of commands with which a turn begins: they are prompts."""
+    repeated_blocks: Mapping[int, Container[int]] = MappingProxyType({})
+    """By offset, the blocks of other lines that were written before."""
 
     def steps(self, entries: Iterable[Entry]) -> Iterator[Step]:
         """Yield the steps of some of the lines."""
@@ -186,8 +204,11 @@ class Story(NamedTuple):
 
     def _user_steps(self, record: User, entry: Entry) -> Iterator[Step]:
         speaker = classify_user_record(record)
-        if speaker in (Speaker.HUMAN, Speaker.AGENT):
-            yield PromptStep(blocks_to_text(record.message.blocks), entry, by_agent=speaker is Speaker.AGENT)
+        if speaker in (Speaker.HUMAN, Speaker.AGENT, Speaker.PLAN):
+            text = blocks_to_text(record.message.blocks)
+            yield PromptStep(text, entry, by_agent=speaker is Speaker.AGENT, is_plan=speaker is Speaker.PLAN)
+        elif speaker is Speaker.COMMAND and entry.offset in self.commands:
+            yield PromptStep(block_text.command_text(join_text(record.message.blocks)), entry, is_command=True)
         elif speaker is Speaker.RESULT:
             for number, block in enumerate(record.message.blocks):
                 if isinstance(block, ToolResult):
@@ -204,7 +225,10 @@ class Story(NamedTuple):
         if record.is_api_error_message:
             yield EventStep(EventKind.API_ERROR, join_text(record.message.blocks), entry)
             return
+        repeated = self.repeated_blocks.get(entry.offset, ())
         for number, block in enumerate(record.message.blocks):
+            if number in repeated:
+                continue
             match block:
                 case Text(text=text):
                     if text.strip():
@@ -225,13 +249,16 @@ class Story(NamedTuple):
 
 def build_story(entries: Sequence[Entry]) -> Story:
     """Return the story of a whole file."""
+    starts = find_turn_starts(entries)
     kept = {entry.offset for message in group_messages(entries) for entry in message.entries}
     return Story(
         calls={call.id: call for call in find_tool_calls(entries)},
         orphans={result.tool_use_id: entry.offset for result, entry in find_orphan_results(entries)},
-        queued={entry.offset for entry, speaker, _ in find_prompts(entries) if speaker is Speaker.QUEUED},
+        queued={start.offset for start in starts if start.kind is Speaker.QUEUED},
         repeated={entry.offset for entry in entries if is_message(entry) and entry.offset not in kept},
         is_main=any(is_message(entry) and not entry.record.is_sidechain for entry in entries),
+        commands={start.offset for start in starts if start.kind is Speaker.COMMAND},
+        repeated_blocks=find_repeated_blocks(entries),
     )
 
 

@@ -10,25 +10,32 @@ from unspool.lazy_door import lazy_door
 if TYPE_CHECKING:
     from unspool.files import atomic
     from unspool.files.atomic import (
-        FileSnapshot, create_atomically, flush, flush_folder, make_data_folder, make_folder, raise_unwritable,
-        temporary_file, write_atomically, write_durably, write_flushed, write_new,
+        FileSnapshot, create_atomically, flush, flush_folder, temporary_file, write_atomically, write_durably,
+        write_flushed, write_new,
     )
     from unspool.files.locks import LockTaken, acquire_lock, hold_lock, release_lock
-    from unspool.files.open import MAX_SIDE_FILE, error_reason, open_regular, open_with_status, read_pieces, read_whole
+    from unspool.files.open import (
+        MAX_SIDE_FILE, data_end, describe_too_large, error_reason, make_data_folder, make_folder, open_regular,
+        open_with_status, raise_unwritable, read_at, read_pieces, read_start, read_whole, sparse_reason, unread_reason,
+    )
     from unspool.files.settings_files import SettingsFile, list_settings_files
 
 __all__ = [
     "MAX_SIDE_FILE", "FileSnapshot", "LockTaken", "SettingsFile", "acquire_lock", "atomic", "create_atomically",
-    "error_reason", "flush", "flush_folder", "hold_lock", "list_settings_files", "make_data_folder", "make_folder",
-    "open_regular", "open_with_status", "raise_unwritable", "read_pieces", "read_whole", "release_lock",
-    "temporary_file", "write_atomically", "write_durably", "write_flushed", "write_new",
+    "data_end", "describe_too_large", "error_reason", "flush", "flush_folder", "hold_lock", "list_settings_files",
+    "make_data_folder", "make_folder", "open_regular", "open_with_status", "raise_unwritable", "read_at", "read_pieces",
+    "read_start", "read_whole", "release_lock", "sparse_reason", "temporary_file", "unread_reason", "write_atomically",
+    "write_durably", "write_flushed", "write_new",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "atomic":
-        "FileSnapshot create_atomically flush flush_folder make_data_folder make_folder raise_unwritable "
-        "temporary_file write_atomically write_durably write_flushed write_new",
+        "FileSnapshot create_atomically flush flush_folder temporary_file write_atomically write_durably "
+        "write_flushed write_new",
     "locks": "LockTaken acquire_lock hold_lock release_lock",
-    "open": "MAX_SIDE_FILE error_reason open_regular open_with_status read_pieces read_whole",
+    "open":
+        "MAX_SIDE_FILE data_end describe_too_large error_reason make_data_folder make_folder open_regular "
+        "open_with_status raise_unwritable read_at read_pieces read_start read_whole sparse_reason "
+        "unread_reason",
     "settings_files": "SettingsFile list_settings_files",
 })

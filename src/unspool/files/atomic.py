@@ -20,21 +20,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from unspool.errors import Refused, Unreadable, Unwritable
-from unspool.files.open import error_reason, open_regular
+from unspool.errors import Refused, Unreadable
+from unspool.files.open import make_folder, raise_unwritable, read_start
 
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
 _NOT_FLUSHABLE = frozenset({errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP})
 """Errors of systems and folders that cannot be flushed; the name is given all the same."""
-
-
-@contextmanager
-def raise_unwritable(action: str, hint: str | None = None) -> Iterator[None]:
-    """Turn an `OSError` into an `Unwritable` that names what could not be done, and why."""
-    try:
-        yield
-    except OSError as error:
-        raise Unwritable(f"{action}: {error_reason(error)}", hint=hint) from None
 
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
@@ -118,32 +109,15 @@ def flush_folder(folder: Path) -> None:
             raise
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder and its parents, each for the user alone."""
-    if folder.is_dir():
-        return
-    # Not `parents=True`: that gives the mode to the last folder only.
-    if not os.path.lexists(folder.parent):
-        make_folder(folder.parent)
-    folder.mkdir(mode=0o700, exist_ok=True)
-
-
-def make_data_folder(folder: Path) -> None:
-    """Make unspool's data folder, for the user alone; one that others can enter is closed to them."""
-    make_folder(folder)
-    status = folder.stat()
-    if status.st_mode & 0o077 and status.st_uid == os.geteuid():
-        # Version 0.1 made it by the umask when an edit was the first command.
-        folder.chmod(0o700)
-
-
 def write_new(path: Path, pieces: Iterable[bytes], *, within: Path) -> int:
     """Write a file that does not exist yet, and its folders; return its number of bytes."""
     if os.path.lexists(path):
-        raise Refused(f"`{path}` is there already", hint="nothing was written; move it away first if it is another one")
+        raise Refused(f"`{path}` already exists", hint="nothing was written; move or delete the file first")
     with raise_unwritable(f"cannot write `{path}`"):
         if not path.parent.resolve().is_relative_to(within.resolve()):
-            raise Refused(f"`{path}` would lie outside `{within}`", hint="a link leads out of the folder")
+            raise Refused(
+                f"`{path}` is outside `{within}`", hint="remove the symbolic link that points out of the folder"
+            )
         make_folder(path.parent)
         return _create(path, pieces)
 
@@ -164,12 +138,12 @@ def read_current(path: Path, *, within: Path, limit: int = 16 * 1024 * 1024) -> 
     try:
         place = path.resolve(strict=os.path.lexists(path))
         is_link = not place.is_relative_to(within.resolve())
-        data = _read_start(place, limit + 1) if place.exists() else None
+        data = read_start(place, limit + 1) if place.exists() else None
     except (OSError, RuntimeError) as error:
-        reason = (getattr(error, "strerror", None) or "a link that leads nowhere").lower()
+        reason = (getattr(error, "strerror", None) or "broken symbolic link").lower()
         raise Unreadable(f"cannot read `{path}`: {reason}") from None
     if data is not None and len(data) > limit:
-        raise Unreadable(f"too large to change: `{place}`")
+        raise Unreadable(f"`{place}` is too large to change")
     return FileSnapshot(place, data, is_link)
 
 
@@ -202,21 +176,12 @@ def remove_file(before: FileSnapshot) -> None:
 
 
 def _assert_unchanged(before: FileSnapshot) -> None:
-    if before.data is None or _read_start(before.path, len(before.data) + 1) != before.data:
-        raise Refused(f"`{before.path}` has changed meanwhile", hint="nothing was written; try again")
-
-
-def _read_start(path: Path, length: int) -> bytes:
-    """Return the first bytes of a regular file, at most `length`."""
-    with open_regular(path) as file:
-        data = b""
-        while piece := os.pread(file, length - len(data), len(data)):
-            data += piece
-    return data
+    if before.data is None or read_start(before.path, len(before.data) + 1) != before.data:
+        raise Refused(f"`{before.path}` changed during the write", hint="nothing was written; try again")
 
 
 def _create(path: Path, pieces: Iterable[bytes], mode: int = 0o600) -> int:
     try:
         return create_atomically(path, pieces, mode)
     except FileExistsError:
-        raise Refused(f"`{path}` has come to be meanwhile", hint="nothing was written over") from None
+        raise Refused(f"another process created `{path}`", hint="nothing was overwritten; try again") from None

@@ -116,9 +116,58 @@ class DeferredToolsDelta(AttachmentData, frozen=True, tag="deferred_tools_delta"
     removed_names: tuple[str, ...] = ()
     readded_names: tuple[str, ...] = ()
     wire_hidden_names: tuple[str, ...] = ()
+    loaded_names: tuple[str, ...] = ()
+    surfaced_names: tuple[str, ...] = ()
+    """Tools that came late and are sent to the model at once, in blocks of the system message (from 2.1.325 on)."""
+    surfaced_definitions: tuple[Any, ...] = ()
+    replaced_names: tuple[str, ...] = ()
+    removed_by_block: tuple[str, ...] = ()
+    still_defined_names: tuple[str, ...] = ()
+    left_defined_names: tuple[str, ...] = ()
+    restored_names: tuple[str, ...] = ()
+    runs_again_names: tuple[str, ...] = ()
+    retracted_tools: tuple[Any, ...] = ()
+    restores_deferred: bool | None = None
+    tool_search_absent: bool | None = None
+    tells_when_to_load: bool | None = None
+    connected_apps: tuple[Any, ...] = ()
+    cause_neutral: bool | None = None
     pending_mcp_servers: tuple[Any, ...] = ()
     failed_mcp_servers: tuple[Any, ...] = ()
     needs_auth_mcp_servers: tuple[Any, ...] = ()
+
+
+class DeferredToolsRecord(AttachmentData, frozen=True, tag="deferred_tools_record"):
+    """The tools that `ToolSearch` loaded, with their descriptions (from 2.1.325 on)."""
+
+    entries: tuple[Any, ...] = ()
+
+
+class Instructions(AttachmentData, frozen=True, tag="instructions"):
+    """The memory files that apply to the session (from 2.1.325 on)."""
+
+    files: tuple[Any, ...] = ()
+
+
+class OutputStyle(AttachmentData, frozen=True, tag="output_style"):
+    """A reminder that an output style is active (from 2.1.325 on)."""
+
+    style: str | None = None
+    turn_reminder: str | None = None
+
+
+class OutputStyleInstructions(AttachmentData, frozen=True, tag="output_style_instructions"):
+    """The output style that is active, with its instructions (from 2.1.325 on)."""
+
+    style: Any = None
+
+
+class UnknownCommandFallback(AttachmentData, frozen=True, tag="unknown_command_fallback"):
+    """A prompt began with a slash command that does not exist; it was sent as it is (from 2.1.325 on)."""
+
+    command_name: str | None = None
+    available_command_names: tuple[str, ...] = ()
+    available_command_count: int | None = None
 
 
 class McpInstructionsDelta(AttachmentData, frozen=True, tag="mcp_instructions_delta"):
@@ -379,6 +428,41 @@ class HookAdditionalContext(HookAttachment, frozen=True, tag="hook_additional_co
     """A hook added context for the model."""
 
     content: tuple[Any, ...] = ()
+
+
+class HookPermissionDecision(HookAttachment, frozen=True, tag="hook_permission_decision"):
+    """A hook for `PermissionRequest` allowed or denied a tool call (from 2.1.325 on)."""
+
+    decision: str | None = None
+    """`allow` or `deny`."""
+
+
+class BashOutputAudienceNote(AttachmentData, frozen=True, tag="bash_output_audience_note"):
+    """The model alone sees the whole output of a shell command (from 2.1.325 on, in the terminal)."""
+
+    tool_use_id: str | None = field(default=None, name="toolUseID")
+
+
+class AlreadyReadFile(AttachmentData, frozen=True, tag="already_read_file"):
+    """A file mentioned with `@` that the model has read already: it is not sent again."""
+
+    filename: str | None = None
+    content: Any = None
+    display_path: str | None = None
+    truncated: bool | None = None
+
+
+class ToolResultsCut(AttachmentData, frozen=True, tag="tool_results_cut"):
+    """Old tool results that are no longer sent, after a long pause (2.1.326): microcompaction as it is today."""
+
+    call_ids: tuple[str, ...] = ()
+    stand_in: str | None = None
+    """What is sent in their place."""
+    rough_tokens: float | None = None
+
+
+class CompanionIntro(AttachmentData, frozen=True, tag="companion_intro"):
+    """The introduction of a companion. 2.1.326 leaves such lines out and writes none; no file with one was seen."""
 
 
 # As with blocks, the decoder sees the known kinds only; `recover` puts an `Other` where they do not fit.

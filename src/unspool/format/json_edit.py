@@ -139,7 +139,7 @@ def _change(line: bytes, path: JsonPath, value: object) -> bytes:
         raise Refused("cannot patch a whole line", hint="give the path of a value in it")
     start = line.find(b"{")
     if start < 0 or container_end(line, start) is None:
-        raise Refused("cannot patch a line that is not a whole JSON object")
+        raise Refused("cannot patch a line that is not a complete JSON object")
     *parents, last = path
     for step in parents:
         slots, index = _find_slot(line, start, step, path)
@@ -185,7 +185,7 @@ def _remove(line: bytes, slots: list[Slot], index: int) -> bytes:
 
 
 def _missing(path: JsonPath) -> Refused:
-    return Refused(f"no such value in the line: `{'.'.join(map(str, path))}`")
+    return Refused(f"the line has no value at `{'.'.join(map(str, path))}`")
 
 
 _SURROGATES = re.compile(
@@ -202,6 +202,8 @@ def repair_text(text: bytes) -> tuple[bytes, tuple[str, ...]]:
     except UnicodeDecodeError:
         text = text.decode(errors="replace").encode()
         flaws.append("invalid UTF-8")
+    if b"\\ud" not in text and b"\\uD" not in text:  # as good as always; the expression stops at every backslash
+        return text, tuple(flaws)
     repaired = _SURROGATES.sub(_replace_surrogate, text)
     if repaired != text:
         flaws.append("lone surrogate")
@@ -211,3 +213,67 @@ def repair_text(text: bytes) -> tuple[bytes, tuple[str, ...]]:
 def _replace_surrogate(match: re.Match[bytes]) -> bytes:
     escape = match[0]
     return escape if match[1] or escape == rb"\\" else rb"\ufffd"
+
+
+# Documents that people read: what is added is indented as the document is.
+
+
+def find_indentation(document: bytes) -> str:
+    """Return the indentation of one level: that of the first member, or two spaces; empty if all is on one line."""
+    start = skip_space(document, 0)
+    first = next(iter_slots(document, start), None)
+    if first is None:
+        return "  "
+    before = document[start + 1 : first.start].decode(errors="replace")
+    return before.rpartition("\n")[2] if "\n" in before else ""
+
+
+def insert_value(document: bytes, start: int, value: object, *, key: str | None, unit: str, level: int) -> bytes:
+    """Insert a member or element at the end of the object or list that begins at `start`."""
+    slots = list(iter_slots(document, start))
+    text = (format_value(key, "", 0) + b": " if key is not None else b"") + format_value(value, unit, level)
+    line = b"\n" + (unit * level).encode() if unit else b""
+    if slots:
+        at = slots[-1].end
+        return document[:at] + (b"," + line if unit else b", ") + text + document[at:]
+    end = value_end(document, start)
+    assert end is not None
+    closing = b"\n" + (unit * (level - 1)).encode() if unit else b""
+    return document[: start + 1] + line + text + closing + document[end - 1 :]
+
+
+def format_value(value: object, unit: str, level: int) -> bytes:
+    """Return a value as text whose lines, but for the first, are indented for a level."""
+    import json  # start-up: lines are edited without it
+
+    if not unit:
+        return json.dumps(value, ensure_ascii=False).encode()
+    lines = json.dumps(value, ensure_ascii=False, indent=unit).split("\n")
+    return f"\n{unit * level}".join(lines).encode()
+
+
+def remove_value(document: bytes, path: tuple[str | int, ...]) -> bytes:
+    """Remove a member or element with the comma before it, or with the one after it if it is the first."""
+    start = skip_space(document, 0)
+    for key in path[:-1]:
+        slot = find_member(document, start, key)
+        assert slot is not None
+        start = slot.value_start
+    slots = list(iter_slots(document, start))
+    key = path[-1]
+    at = key if isinstance(key, int) else max(number for number, slot in enumerate(slots) if slot.key == key)
+    if at:
+        return document[: slots[at - 1].end] + document[slots[at].end :]
+    if len(slots) > 1:
+        return document[: slots[0].start] + document[slots[1].start :]
+    end = value_end(document, start)
+    assert end is not None
+    return document[: start + 1] + document[end - 1 :]
+
+
+def find_member(document: bytes, start: int, key: str | int) -> Slot | None:
+    """Return a member or element; of a key that is written twice the last, as every JSON reader does."""
+    slots = list(iter_slots(document, start))
+    if isinstance(key, int):
+        return slots[key]
+    return next((slot for slot in reversed(slots) if slot.key == key), None)

@@ -195,6 +195,12 @@ class ModelCost(CamelShape, frozen=True):
     thinking_tokens: int = 0
     cache_read_input_tokens: int = 0
     cache_creation_input_tokens: int = 0
+    cache_creation_ephemeral_5m_input_tokens: int | None = field(
+        default=None, name="cacheCreationEphemeral5mInputTokens"
+    )
+    cache_creation_ephemeral_1h_input_tokens: int | None = field(
+        default=None, name="cacheCreationEphemeral1hInputTokens"
+    )
     web_search_requests: int = 0
     cost_usd: float | None = field(default=None, name="costUSD")
     context_window: int | None = None
@@ -305,6 +311,9 @@ class ForkContextRef(Record, frozen=True, tag="fork-context-ref"):
 
     parent_session_id: str | None = None
     parent_last_uuid: str | None = None
+    """The last line of the parent that the agent knows."""
+    context_length: int | None = None
+    """How many messages of the parent it knows."""
 
 
 class EndedByModel(Record, frozen=True, tag="ended-by-model"):

@@ -106,22 +106,50 @@ class Glance(BilledLine, frozen=True):
     origin: GlanceLabel | None = None
     subtype: str | None = None
     operation: str | None = None
+    source_tool_use_id: str | None = msgspec.field(default=None, name="sourceToolUseID")
+    prompt_id: str | None = None
+    prompt_source: str | None = None
+    turn_origin: str | None = None
+    plan_content: str | None = None
     attachment: GlanceLabel | None = None
     data: GlanceLabel | None = None
 
 
-class TextBlock(Shape, frozen=True):
-    """The fields of a content block that hold text; what tools were given and returned is left encoded."""
+class _LongGlanceBlock(Shape, frozen=True):
+    """A `GlanceBlock` of a long line: its text is not decoded."""
+
+    type: str | None = None
+    id: str = ""
+    tool_use_id: str = ""
+    is_error: bool | None = None
+    text: msgspec.Raw = ABSENT
+
+
+class _LongGlanceMessage(BilledMessage, frozen=True):
+    content: msgspec.Raw = ABSENT
+
+
+class _LongGlance(Glance, frozen=True):
+    message: _LongGlanceMessage = _LongGlanceMessage()  # type: ignore[assignment]
+
+
+class BlockParts(Shape, frozen=True):
+    """The fields of a content block besides its own text; what tools were given and returned is left encoded."""
 
     type: str
-    text: str = ""
-    thinking: str = ""
     id: str | None = None
     name: str | None = None
     input: msgspec.Raw = ABSENT
     content: msgspec.Raw = ABSENT
     tool_use_id: str | None = None
     is_error: bool | None = None
+
+
+class TextBlock(BlockParts, frozen=True):
+    """The fields of a content block that hold text."""
+
+    text: str = ""
+    thinking: str = ""
 
 
 class TextMessage(Shape, frozen=True):
@@ -135,6 +163,29 @@ class TextLine(CamelShape, frozen=True):
 
     type: str
     message: TextMessage | None = None
+    timestamp: str | None = None
+    is_compact_summary: bool = False
+    is_api_error_message: bool = False
+
+
+class LongTextBlock(BlockParts, frozen=True):
+    """A `TextBlock` of a long line: no text is decoded."""
+
+    text: msgspec.Raw = ABSENT
+    thinking: msgspec.Raw = ABSENT
+
+
+class LongTextMessage(Shape, frozen=True):
+    """The content of a message in a long line, left encoded."""
+
+    content: msgspec.Raw
+
+
+class LongTextLine(CamelShape, frozen=True):
+    """A `TextLine` that is so long that its text is not decoded whole."""
+
+    type: str
+    message: LongTextMessage | None = None
     timestamp: str | None = None
     is_compact_summary: bool = False
     is_api_error_message: bool = False
@@ -156,4 +207,55 @@ class RawLine(Shape, frozen=True):
 decode_billed_line: Callable[[Buffer], BilledLine] = msgspec.json.Decoder(BilledLine).decode
 decode_glance: Callable[[Buffer], Glance] = msgspec.json.Decoder(Glance).decode
 decode_text_line: Callable[[Buffer], TextLine] = msgspec.json.Decoder(TextLine).decode
+decode_long_text_line: Callable[[Buffer], LongTextLine] = msgspec.json.Decoder(LongTextLine).decode
+decode_long_text_blocks: Callable[[Buffer], tuple[LongTextBlock, ...]] = msgspec.json.Decoder(
+    tuple[LongTextBlock, ...]
+).decode
 decode_raw_line: Callable[[Buffer], RawLine] = msgspec.json.Decoder(RawLine).decode
+
+LONG_TEXT = 3 * 1024 * 1024
+"""Bytes of a text from which on only its beginning is decoded where the rest is not needed."""
+
+_decode_text: Callable[[Buffer], str] = msgspec.json.Decoder(str).decode
+_decode_long_glance: Callable[[Buffer], _LongGlance] = msgspec.json.Decoder(_LongGlance).decode
+_decode_long_glance_blocks: Callable[[Buffer], tuple[_LongGlanceBlock, ...]] = msgspec.json.Decoder(
+    tuple[_LongGlanceBlock, ...]
+).decode
+
+
+def decode_beginning(text: msgspec.Raw) -> str:
+    """Decode a JSON string, of one of more than `LONG_TEXT` bytes only so many, if there are spaces in them."""
+    raw = memoryview(text)
+    if len(raw) > LONG_TEXT:
+        head = bytes(raw[1:LONG_TEXT])
+        end = head.rfind(b" ")  # no escape and no character contains a space
+        if end > 0:
+            return _decode_text(b'"%b"' % head[:end])
+    return _decode_text(text)
+
+
+def decode_long_glance(line: Buffer) -> Glance:
+    """Decode a line as `decode_glance` does, but only the beginnings of long texts.
+
+    A prompt of 63 MB is not held a second time, as a string: `unspool sync` took 213 MB for it.
+    """
+    glance = _decode_long_glance(line)
+    message = glance.message
+    assert isinstance(message, _LongGlanceMessage)
+    content = memoryview(message.content)
+    blocks: str | tuple[GlanceBlock, ...] = ""
+    if content and content[0] == ord('"'):
+        blocks = decode_beginning(message.content)
+    elif content:
+        blocks = tuple(
+            GlanceBlock(
+                block.type,
+                block.id,
+                block.tool_use_id,
+                block.is_error,
+                decode_beginning(block.text) if memoryview(block.text) else "",
+            )
+            for block in _decode_long_glance_blocks(message.content)
+        )
+    short = GlanceMessage(message.id, message.model, message.stop_reason, message.usage, blocks)
+    return msgspec.structs.replace(glance, message=short)

@@ -15,7 +15,7 @@ from msgspec import field
 
 from unspool.format import meta_records as _meta_records  # noqa: F401 # defines most types of records
 from unspool.format.attachments import AnyAttachment
-from unspool.format.base import ABSENT, Buffer, CamelShape, join_tagged_types
+from unspool.format.base import ABSENT, Buffer, CamelShape, join_tagged_types, type_name
 from unspool.format.blocks import AnyBlock, Message, Other, ToolResult, ToolUse
 from unspool.format.envelope import Record, Unknown
 
@@ -188,6 +188,9 @@ class Assistant(Record, frozen=True, tag="assistant"):
     api_error: Any = None
     api_error_status: int | None = None
     api_error_type: str | None = None
+    error_details: Any = None
+    is_aborted_mid_stream: bool | None = None
+    supersedes_uuids: tuple[str, ...] = ()
     failed_response_had_no_tool_call: bool | None = None
     attribution_agent: str | None = None
     attribution_skill: str | None = None
@@ -285,12 +288,34 @@ class System(Record, frozen=True, tag="system"):
     pending_background_agent_count: int | None = None
     # local_command
     command_run: CommandRun | None = None
+    is_display_only: bool | None = None
+    # memory_saved
+    written_paths: tuple[str, ...] = ()
+    team_count: int | None = None
+    verb: str | None = None
+    # permission_retry
+    commands: tuple[str, ...] = ()
+    heard_at_next_prompt: bool | None = None
+    # scheduled_task_fire
+    task_id: str | None = None
+    task_kind: str | None = None
+    cron: str | None = None
+    cron_kind: str | None = None
+    prompt: str | None = None
+    no_op_streak: int | None = None
+    streak_started_at: Any = None
+    folded_uuids: tuple[str, ...] = ()
     # api_error
     error: Any = None
     cause: Any = None
     retry_in_ms: float | None = None
     retry_attempt: int | None = None
     max_retries: int | None = None
+    # bridge_status (2.1.220 to 2.1.232)
+    url: str | None = None
+    # informational: why a prompt was not sent (2.1.326)
+    prevent_continuation: bool | None = None
+    prompt_submit_ending: Any = None
     # stop_hook_summary
     hook_count: int | None = None
     hook_infos: tuple[HookInfo, ...] = ()
@@ -316,20 +341,31 @@ SYSTEM_SUBTYPES = frozenset(
         None,
         "api_error",
         "api_refusal",
+        "agents_killed",
+        "api_metrics",
         "away_summary",
+        "bridge_status",
         "compact_boundary",
         "error",
         "informational",
         "info",
         "local_command",
+        "memory_saved",
         "microcompact_boundary",
         "model_refusal_fallback",
+        "permission_retry",
+        "scheduled_task_fire",
         "session_start",
         "stop_hook_summary",
         "turn_duration",
     }
 )
-"""The subtypes that were seen in files; `unspool doctor` reports any other."""
+"""The subtypes that are known; `unspool doctor` reports any other.
+
+No file with `api_metrics`, `memory_saved` or `permission_retry` was seen: 2.1.326 has no code that writes the first,
+the second needs a feature that is switched on remotely, and the third a call that the automatic mode has refused. Their
+fields are those that its code gives them.
+"""
 
 
 class Progress(Record, frozen=True, tag="progress"):
@@ -372,6 +408,9 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     flaws: tuple[str, ...] = ()
     """What had to be repaired to decode the record; the bytes are unchanged."""
 
+    def __repr__(self) -> str:
+        return f"<Entry {type_name(self.record)} at {self.offset}, {self.length} bytes>"
+
     @property
     def line(self) -> bytes:
         """The bytes, line end included."""
@@ -385,22 +424,29 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     @property
     def content_blocks(self) -> tuple[AnyBlock, ...]:
         """The blocks of a message's line; none if its content is a plain string, or the line is no message."""
+        # By the exact type, here and below: these are asked for every line several times while an edit is planned, and
+        # a check against a union of types takes three times as long. No type of block or record has a subtype.
         record = self.record
-        if isinstance(record, User | Assistant) and not isinstance(record.message.content, str):
-            return record.message.content
+        if type(record) is Assistant or type(record) is User:
+            content = record.message.content
+            return () if isinstance(content, str) else content
         return ()
 
     @property
     def call_ids(self) -> list[str]:
         """The ids of the tool calls in a line of the model."""
-        is_answer = isinstance(self.record, Assistant)
-        return [block.id for block in self.content_blocks if isinstance(block, ToolUse)] if is_answer else []
+        record = self.record
+        if type(record) is not Assistant or type(content := record.message.content) is str:
+            return []
+        return [block.id for block in content if type(block) is ToolUse]
 
     @property
     def answered_ids(self) -> list[str]:
         """The ids of the tool calls whose results are in a user line."""
-        is_user = isinstance(self.record, User)
-        return [block.tool_use_id for block in self.content_blocks if isinstance(block, ToolResult)] if is_user else []
+        record = self.record
+        if type(record) is not User or type(content := record.message.content) is str:
+            return []
+        return [block.tool_use_id for block in content if type(block) is ToolResult]
 
 
 class BadLine(msgspec.Struct, frozen=True, gc=False):

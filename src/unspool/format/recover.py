@@ -19,6 +19,7 @@ default, and its path is returned.
 """
 
 import re
+import sys
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar, get_args
 
@@ -78,7 +79,7 @@ def _document_at(line: bytes, start: int, dialect: Dialect) -> tuple[int, Recove
         return start, RecoveredDocument(reason=_not_an_object(line, start))
     end = container_end(line, start)
     if end is None:
-        return start, RecoveredDocument(reason="torn: the object has no end")
+        return start, RecoveredDocument(reason="truncated JSON object")
     return end, _decode(line[start:end], dialect)
 
 
@@ -135,7 +136,7 @@ def _not_an_object(line: bytes, start: int) -> str:
     except RecursionError:  # only a list: what begins as an object does not get here
         return "not an object: a list"
     except msgspec.DecodeError:
-        return "torn: not the start of an object"
+        return "truncated: not the start of a JSON object"
     return f"not an object: {_KINDS.get(type(value), 'a number')}"
 
 
@@ -225,7 +226,9 @@ def _fit(value: Any, info: inspect.Type, path: str, misfits: list[str]) -> Any:
             is_whole = isinstance(value, float) and value.is_integer()
             return int(value) if is_whole or (isinstance(value, int) and not isinstance(value, bool)) else _MISFIT
         case inspect.FloatType():
-            return value if isinstance(value, int | float) and not isinstance(value, bool) else _MISFIT
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            # Python reads 1e999 as infinity, with which nothing can be computed.
+            return value if is_number and abs(value) <= sys.float_info.max else _MISFIT
         case _:
             return _MISFIT
 

@@ -66,6 +66,11 @@ class BranchIndex:
             self._replaced_by, self._prompts_above, self._hint, self._is_main,
         )  # fmt: skip
 
+    def find_offset(self, uuid: str) -> int | None:
+        """Return the offset of the line with a uuid."""
+        number = self._numbers.get(uuid)
+        return None if number is None else self._offsets[number]
+
     def add(self, entry: Entry) -> None:
         """Add the next line of the file."""
         record = entry.record

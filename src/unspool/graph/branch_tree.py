@@ -30,6 +30,8 @@ class BranchLayout(NamedTuple):
 
         A prompt that is no line of the tree (queued, before 2.1.100) is on the branch of the one before it.
         """
+        if not self.known:  # else all prompts before it would be looked at in vain
+            return False
         known = next((offset for offset in prompts if offset in self.known), None)
         return known is not None and known not in self.active
 

@@ -61,11 +61,11 @@ class _IdIndex:
         """Return the flaws, now that all lines were added."""
         unseen = self.unseen_parents
         offsets = {
-            ("duplicate uuid", "a line's id is used again; the later line counts"): self.duplicates,
-            ("dangling parent", "the line before it is not in this file"): [
+            ("duplicate uuid", "duplicate line id; the later line counts"): self.duplicates,
+            ("dangling parent", "its parent is not in this file"): [
                 offset for parent, offset in unseen if parent not in self.parents
             ],
-            ("cycle", "its parents lead back to it"): [
+            ("cycle", "its parents form a cycle"): [
                 offset for parent, offset in unseen if parent in self.parents and self._leads_back(parent)
             ],
             ("orphan result", "a tool result whose call is not in this file"): [

@@ -6,7 +6,9 @@ Rules
   2. The project is the first `cwd` of the conversation; the branch is the last one.
   3. Times are the smallest and largest timestamps: lines go back in time on every thirtieth line. Active time leaves
      out pauses of more than five minutes.
-  4. Lines may be added in several steps, with the collector stored and loaded in between: the facts are the same.
+  4. `turns` are prompts of a person. Turns that begin with a command or an accepted plan (`turn_starts.py`) are counted
+     apart. A plan may give the title as a prompt does; a command only if there is nothing else.
+  5. Lines may be added in several steps, with the collector stored and loaded in between: the facts are the same.
      Only the uuids are not stored; a summary that comes after that requires the file to be read again (`is_stale`).
      No version since 2.1.29 writes one.
 """
@@ -20,6 +22,7 @@ import msgspec
 
 from unspool.format import Glance, GlanceBlock, count_prompt_tokens, parse_timestamp
 from unspool.graph.speakers import Speaker, classify_user_line, join_typed_texts
+from unspool.graph.turn_starts import NO_CHANGE, TurnChange, TurnStart, TurnStarts
 
 if TYPE_CHECKING:  # start-up: `unspool ls` reads projections of lines and never loads the types of all records
     from unspool.format import AnyRecord, Assistant, User
@@ -52,6 +55,7 @@ class SessionFacts(msgspec.Struct, frozen=True):
     active: float = 0.0
     """The same without pauses."""
     turns: int = 0
+    """Prompts of a person."""
     messages: int = 0
     tool_calls: int = 0
     errors: int = 0
@@ -63,6 +67,8 @@ class SessionFacts(msgspec.Struct, frozen=True):
     """The prompt of the last request of the main chain; after a compaction what it left, if that was written."""
     hidden: str | None = None
     """Why a list leaves it out: it is `empty`, a `warm-up`, or a `special fork` that Claude Code made for itself."""
+    command_turns: int = 0
+    """Turns that began with a slash command, or with a plan that a person accepted."""
 
 
 def choose_title(custom: str | None, ai: str | None, summary: str | None, first_prompt: str) -> tuple[str, str]:
@@ -101,12 +107,16 @@ class FactsCollector(msgspec.Struct, omit_defaults=True):
     calls: set[str] = set()
     failed: set[str] = set()
     prompts: int = 0
+    starts: TurnStarts = msgspec.field(default_factory=TurnStarts)
     typed: int = 0
-    """Prompts of a person."""
+    """Prompts of a person, without those in `queued`."""
+    commands: int = 0
+    """Turns that began with a command or a plan."""
     first: tuple[int, str] | None = None
-    """The offset and the text of the first of them that has any."""
-    waiting: list[tuple[int, str]] = []
-    """The offsets and texts of queued prompts that no line has repeated yet."""
+    """The offset and the text of the first prompt or plan that has any."""
+    first_command: str = ""
+    queued: dict[int, str] = {}
+    """The texts of prompts that are only in the queue, by offset: a later line may repeat or take back each of them."""
     api_errors: int = 0
     images: int = 0
     compactions: int = 0
@@ -135,6 +145,8 @@ class FactsCollector(msgspec.Struct, omit_defaults=True):
                 self._add_blocks(content)
         elif kind == "user":
             self._add_user_glance(offset, line)
+        elif kind == "queue-operation":
+            self.starts.add_operation(offset, line.operation, "", line.timestamp)
         return True
 
     def _add_user_glance(self, offset: int, line: Glance) -> None:
@@ -182,7 +194,8 @@ class FactsCollector(msgspec.Struct, omit_defaults=True):
 
     def facts(self) -> SessionFacts:
         """Return the facts of the lines so far."""
-        first = min((prompt for prompt in (self.first, *self.waiting) if prompt), default=(0, ""))[1]
+        prompts = (self.first, min(self.queued.items(), default=None))
+        first = min((prompt for prompt in prompts if prompt), default=(0, self.first_command))[1]
         # The last summary that points into this file.
         own = [summary for leaf, summary in self.summaries if leaf in self.own or leaf in (self.uuids or ())]
         title, titled_by = choose_title(self.custom_title, self.ai_title, own[-1] if own else None, first)
@@ -201,7 +214,7 @@ class FactsCollector(msgspec.Struct, omit_defaults=True):
             last=self.last,
             wall=round(spans[-1][1] - spans[0][0], 3) if spans else 0.0,
             active=round(sum(end - start for start, end in spans), 3),
-            turns=self.typed + len(self.waiting),
+            turns=self.typed + len(self.queued),
             messages=self.prompts + len(self.answers),
             tool_calls=len(self.calls),
             errors=len(self.failed) + self.api_errors,
@@ -210,6 +223,7 @@ class FactsCollector(msgspec.Struct, omit_defaults=True):
             pull_requests=tuple(self.pull_requests),
             context_tokens=self.context_tokens,
             hidden=self._hidden_reason(),
+            command_turns=self.commands,
         )
 
     def _add_message(self, record: Glance | User | Assistant) -> None:
@@ -226,17 +240,17 @@ class FactsCollector(msgspec.Struct, omit_defaults=True):
             self.in_main = not record.is_sidechain
             self.agent_id = self.agent_id or record.agent_id
 
-    def add_user_message(self, offset: int, record: Glance | User, texts: list[str], *, has_result: bool) -> None:
-        """Add a user line without its blocks."""
+    def add_user_message(self, offset: int, record: Glance | User, texts: list[str], *, has_result: bool) -> TurnChange:
+        """Add a user line without its blocks; return which turn begins with it."""
         self._add_message(record)
         self.prompts += 1
         speaker = classify_user_line(record, texts, has_result=has_result)
-        if speaker is Speaker.HUMAN:
-            self.add_typed_prompt(offset, join_typed_texts(texts))
         if self.starts_warm is None:
             self.starts_warm = speaker is Speaker.WARMUP
-        if self.waiting:
-            self.drop_repeated("\n".join(texts))
+        if speaker is not Speaker.RESULT or self.starts.waiting:  # most lines hold a result and change nothing
+            joined = ("\n".join(texts), join_typed_texts(texts))
+            return self.add_turn_change(self.starts.add_user(offset, record, speaker, joined))
+        return NO_CHANGE
 
     def add_answer(self, offset: int, record: Glance | Assistant) -> None:
         """Add a line of the model without its blocks."""
@@ -253,17 +267,30 @@ class FactsCollector(msgspec.Struct, omit_defaults=True):
             if message.usage and not record.is_sidechain:
                 self.context_tokens = count_prompt_tokens(message.usage)
 
-    def add_typed_prompt(self, offset: int, text: str) -> None:
-        """Count a prompt of a person."""
-        self.typed += 1
-        if self.first is None and text.strip():
-            self.first = (offset, text.strip()[:MAX_PROMPT_CHARS])
+    def add_turn_change(self, change: TurnChange) -> TurnChange:
+        """Count a turn that begins; leave out queued prompts that turned out to be none. Return the change."""
+        for offset in change.dropped:
+            self.queued.pop(offset, None)
+        if change.began is not None:
+            self._count_turn(change.began)
+        return change
 
-    def drop_repeated(self, text: str) -> None:
-        """Drop the queued prompts that a line repeats: they are not prompts of their own."""
-        if self.waiting:
-            text = text.strip()[:MAX_PROMPT_CHARS]
-            self.waiting = [queued for queued in self.waiting if queued[1] != text]
+    def _count_turn(self, start: TurnStart) -> None:
+        offset, kind, text, _, is_open = start
+        text = text.strip()[:MAX_PROMPT_CHARS]
+        if kind is Speaker.COMMAND:
+            self.commands += 1
+            self.first_command = self.first_command or text
+            return
+        if is_open:
+            self.queued[offset] = text
+            return
+        if kind is Speaker.PLAN:
+            self.commands += 1
+        else:
+            self.typed += 1
+        if self.first is None and text:
+            self.first = (offset, text)
 
     def _hidden_reason(self) -> str | None:
         if self.in_main:
@@ -337,6 +364,6 @@ def _needs_whole_record(line: Glance) -> bool:
         case "attachment":
             return line.attachment is not None and line.attachment.type == "queued_command"
         case "queue-operation":
-            return line.operation == "enqueue"
+            return line.operation != "dequeue"
         case _:
             return True

@@ -17,7 +17,6 @@ from unspool.format import (
     Entry,
     Image,
     PrLink,
-    QueuedCommand,
     QueueOperation,
     Summary,
     System,
@@ -25,11 +24,10 @@ from unspool.format import (
     ToolResult,
     ToolUse,
     User,
-    as_blocks,
 )
-from unspool.graph.session_facts import MAX_PROMPT_CHARS, FactsCollector, SessionFacts
-from unspool.graph.speakers import is_typed_prompt
-from unspool.graph.turns import is_queued_prompt, join_text
+from unspool.graph.session_facts import FactsCollector, SessionFacts
+from unspool.graph.turn_starts import NO_CHANGE, TurnChange
+from unspool.graph.turns import find_turn_change
 
 
 def collect_facts(entries: Iterable[Entry]) -> SessionFacts:
@@ -40,43 +38,39 @@ def collect_facts(entries: Iterable[Entry]) -> SessionFacts:
     return collector.facts()
 
 
-def add_entry_facts(collector: FactsCollector, entry: Entry) -> None:
-    """Add the facts of one line."""
+def add_entry_facts(collector: FactsCollector, entry: Entry) -> TurnChange:
+    """Add the facts of one line; return which turn begins with it."""
     record = entry.record
     collector.add_common_fields(record)
     kind = type(record)  # looked up once: most lines add nothing, and `match` would try every case on each of them
     if kind is User or kind is Assistant:
-        _add_message(collector, entry.offset, record)  # type: ignore[arg-type]
-    elif kind in _WITH_FACTS:
-        _add_other(collector, entry)
+        return _add_message(collector, entry.offset, record)  # type: ignore[arg-type]
+    if kind in _WITH_FACTS:
+        return _add_other(collector, entry)
+    return NO_CHANGE
 
 
-def _add_message(collector: FactsCollector, offset: int, record: User | Assistant) -> None:
+def _add_message(collector: FactsCollector, offset: int, record: User | Assistant) -> TurnChange:
     content = record.message.content
     if not isinstance(content, str):
         for block in content:
             _add_block(collector, block)
     if isinstance(record, Assistant):
         collector.add_answer(offset, record)
-        return
+        return NO_CHANGE
     blocks = record.message.blocks
     texts = [block.text for block in blocks if isinstance(block, Text)]
-    collector.add_user_message(offset, record, texts, has_result=any(isinstance(block, ToolResult) for block in blocks))
+    has_result = any(isinstance(block, ToolResult) for block in blocks)
+    return collector.add_user_message(offset, record, texts, has_result=has_result)
 
 
-def _add_other(collector: FactsCollector, entry: Entry) -> None:
+def _add_other(collector: FactsCollector, entry: Entry) -> TurnChange:
     match entry.record:
         case System(subtype="compact_boundary", compact_metadata=metadata):
             collector.compactions += 1
             collector.context_tokens = metadata.post_tokens if metadata else None
-        case Attachment(attachment=QueuedCommand() as queued):
-            text = join_text(as_blocks(queued.prompt))
-            collector.drop_repeated(text)
-            if is_queued_prompt(queued):
-                collector.add_typed_prompt(entry.offset, text)
-        case QueueOperation(operation="enqueue", content=content) if content:
-            if is_typed_prompt(text := join_text(as_blocks(content))):
-                collector.waiting.append((entry.offset, text.strip()[:MAX_PROMPT_CHARS]))
+        case Attachment() | QueueOperation():
+            return collector.add_turn_change(find_turn_change(collector.starts, entry))
         case CustomTitle(custom_title=title) if title:
             collector.custom_title = title
         case AiTitle(ai_title=title) if title:
@@ -88,6 +82,7 @@ def _add_other(collector: FactsCollector, entry: Entry) -> None:
             collector.pull_requests[url] = None
         case _:
             pass
+    return NO_CHANGE
 
 
 def _add_block(collector: FactsCollector, block: AnyBlock) -> None:

@@ -5,12 +5,15 @@ Rules, first match counts
   2. `[Request interrupted by user…]` is an interrupt; a compact summary a summary; `isMeta` lines are Claude Code's.
   3. `Warmup` in a sub-agent is a warm-up. Tags at the start mark commands, their output and notifications; a
      notification may carry `permissionMode` and `promptSource` like a prompt (2.1.200 on), so its origin counts too.
-  4. In a sub-agent the rest is a prompt of its parent, elsewhere it is a prompt of a person: a string or blocks, also
+  4. Some lines have no tag: a hook's refusal, an unknown command (both written as the user's until 2.1.200), a plan
+     that was accepted. They are told by their words, unless the line says that a person typed them (`promptSource`).
+  5. In a sub-agent the rest is a prompt of its parent, elsewhere it is a prompt of a person: a string or blocks, also
      with images, documents or a note of the editor's first. `permissionMode` is not required: older lines lack it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -24,6 +27,8 @@ class Speaker(Enum):
 
     HUMAN = "human"
     QUEUED = "queued"
+    PLAN = "plan"
+    """A plan that a person accepted: Claude Code writes it as the prompt of a new context (2.1.20 on)."""
     COMMAND = "command"
     OUTPUT = "output"
     NOTIFICATION = "notification"
@@ -52,6 +57,13 @@ _PREFIXES = {
     Speaker.NOTIFICATION: _NOTIFICATIONS,
     Speaker.META: _META,
 }
+_PLAN_PREFIX = "Implement the following plan:"
+_REFUSAL = re.compile(
+    # The whole text: a person may well write about an unknown skill.
+    r"Operation stopped by hook(?:: |\Z)|Unknown (?:skill|slash command): [^\s.]+(?:\.? Did you mean .*)?\s*\Z"
+)
+_MARKS_TURNS = (2, 1, 290)
+"""Since this version a line with which a turn begins has `turnOrigin`."""
 MACHINE_ORIGINS = frozenset({"task-notification", "task_notification", "system", "hook", "teammate", "channel"})
 
 
@@ -74,7 +86,64 @@ def classify_user_line(record: Glance | User, texts: Sequence[str], *, has_resul
     # From 2.1.200 a notification has `permissionMode` and `promptSource` like a prompt: only its origin differs.
     if record.origin is not None and record.origin.kind in MACHINE_ORIGINS:
         return Speaker.NOTIFICATION
-    return Speaker.AGENT if record.is_sidechain else Speaker.HUMAN
+    if record.is_sidechain:
+        return Speaker.AGENT
+    return _classify_untagged(record, text) or Speaker.HUMAN
+
+
+def _classify_untagged(record: Glance | User, text: str) -> Speaker | None:
+    """Return what a line without a tag is, if Claude Code wrote it (rule 4)."""
+    if text.startswith(_PLAN_PREFIX) and record.plan_content:
+        return Speaker.PLAN
+    is_typed = record.prompt_source == "typed" or (record.origin is not None and record.origin.kind == "human")
+    if is_typed:
+        return None
+    if text.startswith(_PLAN_PREFIX):
+        return Speaker.PLAN
+    if _REFUSAL.match(text):
+        return Speaker.OUTPUT
+    # A command that an agent runs (`/code-review` in 2.1.326) is written without tags.
+    if text.startswith("/") and record.prompt_source is None and record.turn_origin is None:
+        from unspool.format import parse_version  # start-up: `unspool ls` seldom needs it
+
+        return Speaker.COMMAND if parse_version(record.version) >= _MARKS_TURNS else None
+    return None
+
+
+def starts_work(record: Glance | User, text: str) -> bool:
+    """Tell whether a command is sent to the model, as far as its own line tells (`turn_starts.py`, rule 2)."""
+    return text.lstrip().startswith("<command-message>") or record.turn_origin is not None
+
+
+def typed_command(text: str) -> str:
+    """Return a slash command as it was typed, from the tags it is written in.
+
+    >>> typed_command("<command-name>/model</command-name><command-args>opus</command-args>")
+    '/model opus'
+    """
+    name, arguments = text_between(text, "command-name"), text_between(text, "command-args")
+    if name and not name.startswith("/"):  # Claude Code 1.0.17
+        name = f"/{name}"
+    return " ".join(part for part in (name, arguments) if part)
+
+
+def parse_task_notification(text: str) -> tuple[str, str] | None:
+    """Return the task and the tool call that the notification of a background task names; None if it names no call.
+
+    >>> parse_task_notification("<task-notification><task-id>a1</task-id><tool-use-id>t</tool-use-id>")
+    ('a1', 't')
+    """
+    if not text.lstrip().startswith("<task-notification>"):
+        return None
+    task, call = text_between(text, "task-id"), text_between(text, "tool-use-id")
+    return (task, call) if task and call else None
+
+
+def text_between(text: str, tag: str) -> str:
+    """Return the text between a tag and its end; nothing if either is missing."""
+    _, _, rest = text.partition(f"<{tag}>")
+    inner, end, _ = rest.partition(f"</{tag}>")
+    return inner.strip() if end else ""
 
 
 def is_typed_prompt(text: str) -> bool:

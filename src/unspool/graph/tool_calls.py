@@ -12,12 +12,12 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from unspool.format import Entry, ToolResult, ToolUse, User, elapsed_time
+from unspool.format import Entry, Text, ToolResult, ToolUse, User, elapsed_time, parse_timestamp
 from unspool.format.tools import AnyResult, OtherInput, parse_input, parse_result
 from unspool.format.tools import agents as agent_tools
 from unspool.format.tools import files as file_tools
@@ -36,6 +36,10 @@ class ToolCall(msgspec.Struct, frozen=True):
     use_index: int = 0
     """Which block of its line the call is."""
     result_index: int = 0
+
+    def __repr__(self) -> str:
+        state = "failed" if self.failed else "done" if self.result else "no result"
+        return f"<ToolCall {self.name} {describe_target(self.name, self.input, None)[:60]!r}, {state}>"
 
     @property
     def id(self) -> str:
@@ -69,19 +73,35 @@ class ToolCall(msgspec.Struct, frozen=True):
         return parse_result(self.name, record.tool_use_result) if isinstance(record, User) else None
 
     @property
-    def started(self) -> str | None:
+    def output(self) -> str:
+        """The text of the result, without pictures and documents; empty if no result came."""
+        blocks = self.result.blocks if self.result else ()
+        return "\n".join(block.text for block in blocks if isinstance(block, Text))
+
+    @property
+    def started(self) -> datetime | None:
         """When the call was written."""
+        return parse_timestamp(self.start_timestamp)
+
+    @property
+    def ended(self) -> datetime | None:
+        """When the result was written."""
+        return parse_timestamp(self.end_timestamp)
+
+    @property
+    def start_timestamp(self) -> str | None:
+        """When the call was written, as the line has it."""
         return self.use_entry.record.timestamp
 
     @property
-    def ended(self) -> str | None:
-        """When the result was written."""
+    def end_timestamp(self) -> str | None:
+        """When the result was written, as the line has it."""
         return self.result_entry.record.timestamp if self.result_entry else None
 
     @property
     def duration(self) -> timedelta | None:
         """The time between the two lines: run time, and waiting for permission. None if it is unknown."""
-        return elapsed_time(self.started, self.ended)
+        return elapsed_time(self.start_timestamp, self.end_timestamp)
 
     @property
     def overflow(self) -> str | None:

@@ -1,34 +1,36 @@
 """Finds the prompts of a session and splits it into turns, of a whole file or while it grows.
 
-`speakers.py` tells prompts from the other user lines.
-
-Rules
-  1. A prompt typed while the model worked may have no line of its own. Before 2.1.100 its text is only in
-     `queue-operation` lines, later in a `queued_command` attachment. It is a prompt if it is no command, notification
-     or task (JSON), and no later user line or attachment has the same text.
-  2. `PromptTracker` takes the lines one by one. After all lines of a file its prompts are those of `find_prompts`, in
-     however many steps the lines came: a queued prompt that a later line repeats (rule 1) is taken back.
+`speakers.py` tells prompts from the other user lines, `turn_starts.py` which lines begin a turn.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from unspool.format import AnyBlock, Attachment, Entry, QueuedCommand, QueueOperation, Text, ToolResult, User, as_blocks
 from unspool.graph.speakers import MACHINE_ORIGINS, Speaker, classify_user_line, is_typed_prompt, join_typed_texts
+from unspool.graph.turn_starts import HUMAN_TURNS, NO_CHANGE, TurnChange, TurnStart, TurnStarts
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """A prompt and the lines after it, up to the next prompt."""
+    """A line that begins a turn (`turn_starts.py`) and the lines after it, up to the next such line."""
 
     prompt: Entry
     speaker: Speaker
+    """`HUMAN` or `QUEUED`, `PLAN`, or `COMMAND`."""
     text: str
     entries: tuple[Entry, ...]
     """The lines after the prompt."""
+
+    def __repr__(self) -> str:
+        return f"<Turn {self.text[:60]!r}, {len(self.entries)} lines>"
+
+    @property
+    def is_human(self) -> bool:
+        """Whether it begins with words that a person typed: not with a command, nor with a plan that was accepted."""
+        return self.speaker in HUMAN_TURNS
 
 
 def classify_user_record(record: User) -> Speaker:
@@ -38,42 +40,52 @@ def classify_user_record(record: User) -> Speaker:
     return classify_user_line(record, _texts(blocks), has_result=has_result)
 
 
-def find_prompts(entries: Sequence[Entry]) -> list[tuple[Entry, Speaker, str]]:
-    """Return every prompt of a person in file order: the line, whether it was queued, its text."""
-    prompts: dict[int, tuple[Entry, Speaker, str]] = {}
-    waiting: dict[str, list[int]] = {}
-    for index, entry in enumerate(entries):
-        if type(entry.record) not in _WITH_PROMPTS:  # most lines: `match` would try its cases one after the other
-            continue
-        match entry.record:
-            case User(message=message) as record:
-                text = join_text(message.blocks) if waiting else ""
-                if classify_user_record(record) is Speaker.HUMAN:
-                    prompts[index] = (entry, Speaker.HUMAN, typed_text(message.blocks))
-            case Attachment(attachment=QueuedCommand() as queued):
-                text = join_text(as_blocks(queued.prompt))
-                if is_queued_prompt(queued):
-                    prompts[index] = (entry, Speaker.QUEUED, text)
-            case QueueOperation(operation="enqueue", content=content) if content:
-                text = join_text(as_blocks(content))
-                if is_typed_prompt(text):
-                    prompts[index] = (entry, Speaker.QUEUED, text)
-                    waiting.setdefault(text.strip(), []).append(index)
-                continue
-            case _:
-                continue
-        # A queued prompt that a later line repeats is no prompt of its own (rule 1).
-        for repeated in waiting.pop(text.strip(), ()):
-            del prompts[repeated]
-    return list(prompts.values())
+def find_turn_change(starts: TurnStarts, entry: Entry) -> TurnChange:
+    """Add a line to the search for turns; return what it changes."""
+    record = entry.record
+    if type(record) not in _WITH_PROMPTS:  # most lines: `match` would try its cases one after the other
+        return NO_CHANGE
+    match record:
+        case User(message=message):
+            texts = _texts(message.blocks)
+            speaker = classify_user_record(record)
+            return starts.add_user(entry.offset, record, speaker, ("\n".join(texts), join_typed_texts(texts)))
+        case Attachment(attachment=QueuedCommand() as queued):
+            text = join_text(as_blocks(queued.prompt))
+            return starts.add_attachment(entry.offset, text, record.timestamp, is_prompt=is_queued_prompt(queued))
+        case QueueOperation(operation=operation, content=content):
+            return starts.add_operation(entry.offset, operation, join_text(as_blocks(content or "")), record.timestamp)
+        case _:
+            return NO_CHANGE
 
 
 _WITH_PROMPTS = frozenset({User, Attachment, QueueOperation})
 
 
+def find_turn_starts(entries: Iterable[Entry]) -> list[TurnStart]:
+    """Return where the turns of a file begin, in file order."""
+    starts, found = TurnStarts(), dict[int, TurnStart]()
+    for entry in entries:
+        change = find_turn_change(starts, entry)
+        if change is NO_CHANGE:
+            continue
+        if change.began is not None:
+            found[change.began.offset] = change.began
+        for offset in change.dropped:
+            found.pop(offset, None)
+    return [found[offset] for offset in sorted(found)]
+
+
+def find_prompts(entries: Sequence[Entry]) -> list[tuple[Entry, Speaker, str]]:
+    """Return every prompt of a person in file order: the line, whether it was queued, its text."""
+    typed = {start.offset: start for start in find_turn_starts(entries) if start.kind in HUMAN_TURNS}
+    found = [(entry, typed[entry.offset]) for entry in entries if entry.offset in typed]
+    return [(entry, start.kind, start.text) for entry, start in found]
+
+
 def split_turns(entries: Sequence[Entry]) -> list[Turn]:
-    """Return the turns of a conversation in file order; what comes before the first prompt belongs to none."""
-    starts = {entry.offset: (kind, text) for entry, kind, text in find_prompts(entries)}
+    """Return the turns of a conversation in file order; what comes before the first belongs to none."""
+    starts = {start.offset: (start.kind, start.text) for start in find_turn_starts(entries)}
     groups: list[tuple[Entry, list[Entry]]] = []
     for entry in entries:
         if entry.offset in starts:
@@ -113,49 +125,22 @@ def _texts(blocks: Sequence[AnyBlock]) -> list[str]:
 
 
 class PromptTracker(msgspec.Struct):
-    """The prompts of a file so far, and which of them are new.
+    """Where the turns of a file begin so far, and which of them are new.
 
-    The search index stores it as msgpack by the names of its fields.
+    The search index stores it as MessagePack by the names of its fields.
     """
 
-    waiting: list[tuple[int, bytes]] = []
-    """The offsets of queued prompts that no line has repeated yet, with a hash of their text."""
+    starts: TurnStarts = msgspec.field(default_factory=TurnStarts)
     found: list[tuple[int, str | None]] = []
-    """The offsets of prompts since the owner last cleared this list, with the time of their lines."""
+    """The offsets of such lines since the owner last cleared this list, with the time of the lines."""
     taken_back: list[int] = []
     """The offsets of prompts that turned out to be none."""
 
     def add(self, entry: Entry) -> None:
         """Add a user line, an attachment or a queue operation; other lines change nothing."""
-        match entry.record:
-            case User() as record:
-                self._drop_repeated(join_text(record.message.blocks))
-                if classify_user_record(record) is Speaker.HUMAN:
-                    self._add_prompt(entry)
-            case Attachment(attachment=QueuedCommand() as queued):
-                self._drop_repeated(join_text(as_blocks(queued.prompt)))
-                if is_queued_prompt(queued):
-                    self._add_prompt(entry)
-            case QueueOperation(operation="enqueue", content=content) if content:
-                if is_typed_prompt(text := join_text(as_blocks(content))):
-                    self.waiting.append((entry.offset, _digest(text)))
-                    self._add_prompt(entry)
-            case _:
-                pass
-
-    def _add_prompt(self, entry: Entry) -> None:
-        self.found.append((entry.offset, entry.record.timestamp))
-
-    def _drop_repeated(self, text: str) -> None:
-        if not self.waiting:
-            return
-        digest = _digest(text)
-        repeated = [offset for offset, queued in self.waiting if queued == digest]
-        if repeated:
-            self.waiting = [queued for queued in self.waiting if queued[1] != digest]
-            self.found = [start for start in self.found if start[0] not in repeated]
-            self.taken_back += repeated
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.strip().encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        change = find_turn_change(self.starts, entry)
+        if change.began is not None:
+            self.found.append((change.began.offset, change.began.time))
+        if change.dropped:
+            self.found = [start for start in self.found if start[0] not in change.dropped]
+            self.taken_back += change.dropped

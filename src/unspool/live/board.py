@@ -1,4 +1,4 @@
-"""Keeps the live board of a config folder: every session that works or worked lately, and what it is doing.
+"""Keeps the live board of config folders: every session that works or worked lately, and what it is doing.
 
 Rules
   1. Only what has changed is read. A session that has not changed for long is not read at all: it is idle.
@@ -11,7 +11,8 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+import os
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
@@ -19,13 +20,15 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from unspool.format import parse_local_time
 from unspool.live.approval_settings import ApprovalSettings
 from unspool.live.followed_file import FollowedFile
 from unspool.live.hook_signals import HookSignals
-from unspool.live.process_registry import ProcessRegistry
+from unspool.live.process_registry import ProcessRegistry, process_rank
 from unspool.live.session_files import (
     SessionFileName,
     find_session_files,
+    is_folder,
     parse_session_path,
     projects_folder,
     read_stamp,
@@ -45,11 +48,11 @@ from unspool.live.state.model import (
 )
 from unspool.live.state.rows import BoardRow, row_sort_key
 from unspool.live.state.status import SessionState, status_at
-from unspool.live.state.verdict import REGISTRATION_GRACE, Evidence, board_group, decide, is_later
+from unspool.live.state.verdict import LONG_AGO, REGISTRATION_GRACE, Evidence, board_group, decide, is_later
 from unspool.paths import project_name
-from unspool.read import Stamp, find_config_folder
+from unspool.read import Skipped, Stamp, find_config_folder
 
-DEFAULT_RECENT = timedelta(days=1)
+DEFAULT_RECENT = LONG_AGO
 AGENT_RECENT = timedelta(hours=1)
 """How long after its last line a sub-agent is still read."""
 HOT = timedelta(minutes=2)
@@ -68,24 +71,32 @@ class SessionFamily(NamedTuple):
     agents: list[FollowedFile]
 
 
+class BoardFolder:
+    """One of the folders of a board: its session files, its process registry and its settings."""
+
+    def __init__(self, root: Path, registry: Path | None = None) -> None:
+        config = root if is_folder(root / "projects") else find_config_folder(root) or root
+        self.root, self.projects = root, projects_folder(root)
+        self.registry = registry or config / "sessions"
+        self.processes, self.settings = ProcessRegistry(self.registry), ApprovalSettings(config)
+
+
 class Board:
-    """The sessions of a config folder as they are now."""
+    """The sessions of a config folder, or of several, as they are now."""
 
     def __init__(
         self,
-        root: Path,
+        roots: Path | Sequence[Path],
         signals: Path,
         *,
         clock: Callable[[], datetime],
         recent: timedelta = DEFAULT_RECENT,
         registry: Path | None = None,
     ) -> None:
-        config = root if (root / "projects").is_dir() else find_config_folder(root) or root
-        self.root, self.signals, self.registry = root, signals, registry or config / "sessions"
-        self.projects = projects_folder(root)
+        self.folders = [BoardFolder(root, registry) for root in ([roots] if isinstance(roots, Path) else roots)]
+        self.signals = signals
         self._clock, self._recent = clock, recent
-        self._process_registry, self._hook_signals = ProcessRegistry(self.registry), HookSignals(signals)
-        self._settings = ApprovalSettings(config)
+        self._hook_signals = HookSignals(signals)
         self._stamps: dict[str, Stamp] = {}
         """All files there are."""
         self._files: dict[str, FollowedFile] = {}
@@ -99,6 +110,7 @@ class Board:
         """The sessions that are doing something, themselves or by a sub-agent."""
         self._searched: tuple[set[str], int] = (set(), 0)
         """The sessions for which no file was found, and among how many files."""
+        self._skipped_folders: list[Skipped] = []
         self._has_begun = False
         self._decided_all_at: datetime | None = None
         self._lock = Lock()
@@ -109,6 +121,18 @@ class Board:
         with self._lock:
             names = (self._parse_path(path) for path in self._stamps if path not in self._files)
             return sum(1 for name in names if name is not None and not name.is_agent)
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """The files and folders that cannot be read, ordered by path."""
+        with self._lock:
+            files = [Skipped(Path(path), file.problem) for path, file in self._files.items() if file.problem]
+            return sorted([*self._skipped_folders, *files])
+
+    @property
+    def watched_folders(self) -> list[Path]:
+        """The folders whose changes concern the board, whether they exist or not."""
+        return [path for each in self.folders for path in (each.projects, each.registry)] + [self.signals]
 
     @property
     def is_active(self) -> bool:
@@ -156,30 +180,34 @@ class Board:
     def _row(self, file: FollowedFile, family: SessionFamily, now: datetime) -> BoardRow:
         metadata, state, verdict = file.metadata, file.state, file.verdict
         assert verdict is not None
+        # Of a session what every list shows of it. A sub-agent is in no list.
+        facts = None if file.name.is_agent else file.facts
+        cwd, branch = (facts.cwd, facts.branch) if facts else (metadata.cwd, metadata.branch)
         process = self._processes.get(file.session_id) if not file.name.is_agent else None
         agents = 0 if file.name.is_agent else sum(agent.is_working and agent.is_shown for agent in family.agents)
         return BoardRow(
             session_id=file.session_id,
             agent_id=file.name.agent_id,
             path=file.path,
-            title=metadata.title,
-            project=project_name(metadata.cwd, file.name.project),
-            cwd=metadata.cwd,
-            branch=metadata.branch,
+            title=file.title,
+            project=project_name(cwd, file.name.project),
+            cwd=cwd,
+            branch=branch,
             model=metadata.model,
             status=status_at(state, now),
             verdict=verdict,
-            last=state.last_line_at or (_modified(file.stamp) if file.stamp else None),
+            last=file.last or (_modified(file.stamp) if file.stamp else None),
             goal=metadata.goal or metadata.queued,
             recent_output=metadata.output,
             pending=state.open_calls[-1] if state.open_calls else None,
             tokens_5m=metadata.tokens_5m,
             tokens_1h=metadata.tokens_1h,
-            context_tokens=metadata.context_tokens,
+            context_tokens=facts.context_tokens if facts else metadata.context_tokens,
             agents=agents,
+            commands=len(state.background) if verdict.activity.kind not in RESTING else 0,
             project_hash=file.name.project,
             group=board_group(verdict, state),
-            started=metadata.started,
+            started=parse_local_time(facts.started, UTC) if facts else metadata.started,
             pid=process.pid if process else None,
         )
 
@@ -202,8 +230,12 @@ class Board:
 
     def _find_changed(self, now: datetime) -> list[tuple[str, Stamp]]:
         """Check all files; the latest come first."""
-        self.projects = projects_folder(self.root)
-        found = dict(find_session_files(self.projects))
+        skipped: list[Skipped] = []
+        found: dict[str, Stamp] = {}
+        for folder in self.folders:
+            folder.projects = projects_folder(folder.root)
+            found |= dict(find_session_files(folder.projects, skipped.append))
+        self._skipped_folders = skipped
         changed = [(path, stamp) for path, stamp in found.items() if self._stamps.get(path) != stamp]
         if not self._has_begun:
             self._hook_signals.remove_old(now)
@@ -223,7 +255,7 @@ class Board:
                 found[path] = stamp
             elif stamp is None and path in self._stamps:
                 found[path] = _GONE
-            elif stamp is None and path.startswith(str(self.projects)) and not Path(path).is_symlink():
+            elif stamp is None and self._is_in_projects(path) and not Path(path).is_symlink():
                 # A new folder: the watcher may have missed the files that were made in it at once.
                 found |= dict(walk_folder(path))
         changed = [(path, stamp) for path, stamp in found.items() if self._stamps.get(path) != stamp]
@@ -271,7 +303,15 @@ class Board:
         ]
 
     def _parse_path(self, path: str) -> SessionFileName | None:
-        return parse_session_path(path, str(self.projects))
+        folder = self._folder_of(path)
+        return None if folder is None else parse_session_path(path, str(folder.projects))
+
+    def _folder_of(self, path: str) -> BoardFolder | None:
+        """Return the folder that has a file."""
+        return next((folder for folder in self.folders if _is_inside(path, folder.root)), None)
+
+    def _is_in_projects(self, path: str) -> bool:
+        return any(_is_inside(path, folder.projects) for folder in self.folders)
 
     # What their new lines say
 
@@ -313,7 +353,8 @@ class Board:
 
     def _refresh_processes_and_signals(self) -> set[str]:
         """Read the process registry and the hook signals; return the sessions for which something has changed."""
-        processes = {process.session_id: process for process in self._process_registry.read()}
+        found = [process for folder in self.folders for process in folder.processes.read()]
+        processes = {process.session_id: process for process in sorted(found, key=process_rank)}
         before, self._processes = self._processes, processes
         changed = {id for id in processes.keys() | before.keys() if processes.get(id) != before.get(id)}
         signals = self._hook_signals.by_session()
@@ -380,12 +421,13 @@ class Board:
 
     def _evidence(self, file: FollowedFile, now: datetime) -> Evidence:
         """Return what is known of the session of a file, but for its sub-agents."""
+        folder = self._folder_of(file.path) or self.folders[0]
         return Evidence(
             file.state,
             self._processes.get(file.session_id),
             self._signals.get(file.session_id.lower(), {}),
-            self._settings.rules(file.metadata.cwd, now),
-            has_registry=self._process_registry.exists,
+            folder.settings.rules(file.metadata.cwd, now),
+            has_registry=folder.processes.exists,
         )
 
 
@@ -394,6 +436,10 @@ def _decide_agent(agent: FollowedFile, session: Evidence, now: datetime, *, is_o
     if stop is not None and stop.agent == agent.name.agent_id and not is_later(agent.state.last_event_at, stop.at):
         return Verdict(Activity(ActivityKind.ENDED), EvidenceSource.HOOK, stop.at)
     return decide(Evidence(agent.state, session.process, rules=session.rules, is_over=is_over), now)
+
+
+def _is_inside(path: str, folder: Path) -> bool:
+    return path == str(folder) or path.startswith(str(folder).rstrip(os.sep) + os.sep)
 
 
 def _modified(stamp: Stamp) -> datetime:

@@ -3,7 +3,8 @@
 Rules
   1. Only what is new is read (`read/tail.py`); an incomplete last line waits for its end.
   2. A file that is not the same any more (replaced, truncated, rewritten) is read again from the start.
-  3. Lines before `quiet_until` change the state but make no events. Neither do lines of a new file that are older than
+  3. Title, folder, branch, context and times of a session are those of `graph/session_facts.py`, as in every list.
+  4. Lines before `quiet_until` change the state but make no events. Neither do lines of a new file that are older than
      the file could be: a forked session begins with the lines of another.
 """
 
@@ -15,15 +16,15 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from unspool.errors import UnspoolError
+from unspool.errors import NotFound, UnspoolError
 from unspool.format import Entry, parse_local_time
-from unspool.graph import is_special_fork
+from unspool.graph import FactsCollector, SessionFacts, add_entry_facts, is_special_fork
 from unspool.live.session_files import SessionFileName
 from unspool.live.state.events import LiveEvent, events_of_record
 from unspool.live.state.metadata import SessionMetadata
 from unspool.live.state.model import RESTING, ActivityKind, SessionStatus, Verdict
 from unspool.live.state.status import SessionState, next_state, status_at
-from unspool.read import START, Change, Stamp, pieces
+from unspool.read import MAX_SEARCHED, START, Change, Stamp, endless_reason, pieces
 
 MAX_LINE_AGE = timedelta(minutes=2)
 """How long before a file is found its first line may have been written."""
@@ -43,8 +44,13 @@ class FollowedFile:
         self.position = START
         self.state = SessionState(is_agent=name.is_agent)
         self.metadata = SessionMetadata(is_agent=name.is_agent)
+        self._collector = FactsCollector()
+        self._facts: tuple[int, SessionFacts] | None = None
+        """The facts of the lines before an offset."""
         self.verdict: Verdict | None = None
         self.status: SessionStatus | None = None
+        self.problem: str | None = None
+        """Why it cannot be read, if it cannot."""
         self.process_seen_at: datetime | None = None
         """When its process was last seen alive."""
         self._reported: tuple[object, ...] = ()
@@ -54,6 +60,24 @@ class FollowedFile:
     def session_id(self) -> str:
         """The session that the file belongs to."""
         return self.name.session_id or self.metadata.session_id or self.name.agent_id or ""
+
+    @property
+    def facts(self) -> SessionFacts:
+        """The facts that lists of sessions show, of the lines so far."""
+        # Kept: every row of the board asks for them, several times a second.
+        if self._facts is None or self._facts[0] != self.position.offset:
+            self._facts = (self.position.offset, self._collector.facts())
+        return self._facts[1]
+
+    @property
+    def title(self) -> str:
+        """The title to show: that of a session is the same in every list, that of a sub-agent is its task."""
+        return self.metadata.title if self.name.is_agent else self.facts.title
+
+    @property
+    def last(self) -> datetime | None:
+        """When the last line was written."""
+        return parse_local_time(self.facts.last, UTC) or self.state.last_line_at
 
     @property
     def is_special(self) -> bool:
@@ -86,14 +110,14 @@ class FollowedFile:
     def _metadata_events(self, now: datetime) -> list[LiveEvent]:
         """Return the events for a new title or new metadata."""
         metadata = self.metadata
-        facts = {"model": metadata.model, "gitBranch": metadata.branch, "cwd": metadata.cwd, "goal": metadata.goal}
-        current = (metadata.title, *facts.values())
+        facts = {"model": metadata.model, "branch": metadata.branch, "cwd": metadata.cwd, "goal": metadata.goal}
+        current = (self.title, *facts.values())
         before, self._reported = self._reported, current
         if not before or before == current:
             return []
         events = []
-        if before[0] != metadata.title:
-            events.append(replace(self.event("title", now), text=metadata.title))
+        if before[0] != self.title:
+            events.append(replace(self.event("title", now), text=self.title))
         if before[1:] != current[1:]:
             events.append(replace(self.event("session_changed", now), facts=facts))
         return events
@@ -113,20 +137,26 @@ class FollowedFile:
 
     def read(self, stamp: Stamp, now: datetime) -> Iterator[LiveEvent]:
         """Read what is new and yield its events; a file that cannot be read yields none."""
-        self.stamp = stamp
+        self.stamp, self.problem = stamp, None
         try:
             for number, piece in enumerate(pieces(Path(self.path), self.position)):
                 if not number and piece.change in (Change.TRUNCATED, Change.REPLACED, Change.REWRITTEN):
                     self.state = SessionState(is_agent=self.name.is_agent)
                     self.metadata = SessionMetadata(is_agent=self.name.is_agent)
+                    self._collector, self._facts = FactsCollector(), None
                     # What the file holds now was reported before, in part: only what is appended later is news.
                     self.quiet_until = stamp.size
                 self.position = piece.position
                 for item in piece.items:
                     if isinstance(item, Entry):
                         yield from self._add(item, now)
-        except (UnspoolError, OSError):  # the file is gone, or its disk is; the next walk will tell
+        except NotFound:  # the next walk will tell
             return
+        except UnspoolError as error:
+            self.problem = error.reason
+            return
+        if stamp.size - self.position.offset > MAX_SEARCHED:  # a sparse file, or a line without an end
+            self.problem = endless_reason(self.position.offset, stamp.size)
         self._found_at = None
 
     def _add(self, entry: Entry, now: datetime) -> Iterator[LiveEvent]:
@@ -136,6 +166,8 @@ class FollowedFile:
             self.name = SessionFileName(record.session_id, record.agent_id, self.name.project)
             self.state, self.metadata = replace(self.state, is_agent=True), SessionMetadata(is_agent=True)
         self.metadata.add_record(record)
+        add_entry_facts(self._collector, entry)
+        self._facts = None
         self.state = next_state(self.state, record, now)
         time = parse_local_time(record.timestamp, UTC)
         is_copy = self._found_at is not None and time is not None and self._found_at - time > MAX_LINE_AGE

@@ -127,7 +127,8 @@ def _read_signal(path: Path, name: re.Match[str], stamp: Stamp) -> HookSignal | 
         kind=_string(content, "notification_type"),
         message=_string(content, "message") or "",
         mode=_string(content, "permission_mode"),
-        agents=_count_running(content.get("background_tasks")),
+        agents=_count_running(content.get("background_tasks"), shells=False),
+        commands=_count_running(content["background_tasks"], shells=True) if "background_tasks" in content else None,
     )
 
 
@@ -153,7 +154,7 @@ def _string(content: Mapping[str, Any], key: str) -> str | None:
     return value[:2000] if isinstance(value, str) else None
 
 
-def _count_running(tasks: Any) -> int:
-    if not isinstance(tasks, list):
-        return 0
-    return sum(1 for task in tasks if isinstance(task, dict) and task.get("status") == "running")
+def _count_running(tasks: Any, *, shells: bool) -> int:
+    """Return how many commands, or how many other tasks, a hook says to be running."""
+    running = [task for task in tasks if isinstance(task, dict)] if isinstance(tasks, list) else []
+    return sum(task.get("status") == "running" and (task.get("type") == "shell") is shells for task in running)

@@ -47,7 +47,7 @@ def add_hooks(document: bytes, folder: Path, version: str | None = None) -> byte
     if document.strip() and _has_current_hooks(document, folder, version):
         return document
     document = remove_hooks(document) if document.strip() else b"{}\n"
-    unit = _indentation(document)
+    unit = json_edit.find_indentation(document)
     for event in supported_events(version):
         hook = {"type": "command", "command": hook_command(event, folder), "timeout": _TIMEOUT}
         document = _append(document, event, {"hooks": [hook]}, unit)
@@ -60,11 +60,11 @@ def remove_hooks(document: bytes) -> bytes:
     for event, groups in hooks.items():
         # From the end: removing an element moves those after it.
         for at in reversed([at for at, group in enumerate(groups) if _is_ours(group)]):
-            document = _remove(document, ("hooks", event, at))
+            document = json_edit.remove_value(document, ("hooks", event, at))
         if groups and all(_is_ours(group) for group in groups):
-            document = _remove(document, ("hooks", event))
+            document = json_edit.remove_value(document, ("hooks", event))
     if hooks and not _parse(document)["hooks"]:
-        document = _remove(document, ("hooks",))
+        document = json_edit.remove_value(document, ("hooks",))
     return document
 
 
@@ -100,85 +100,27 @@ def _parse(document: bytes) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(f"the settings are no JSON: {str(error).lower()}", hint=_REPAIR_HINT) from None
+        raise Refused(f"the settings are not valid JSON: {str(error).lower()}", hint=_REPAIR_HINT) from None
     if not isinstance(value, dict):
-        raise Refused("the settings are no JSON object", hint=_REPAIR_HINT)
+        raise Refused("the settings are not a JSON object", hint=_REPAIR_HINT)
     hooks = value.get("hooks")
     if hooks is not None and not (isinstance(hooks, dict) and all(isinstance(one, list) for one in hooks.values())):
-        raise Refused("`hooks` in the settings is no object of lists", hint=_REPAIR_HINT)
+        raise Refused("`hooks` in the settings is not an object of lists", hint=_REPAIR_HINT)
     return value
 
 
-_REPAIR_HINT = "mend the file first; comments are not allowed in it. Nothing was changed"
-
-
-def _indentation(document: bytes) -> str:
-    """Return the indentation of one level: that of the first member, or two spaces; empty if all is on one line."""
-    start = json_edit.skip_space(document, 0)
-    first = next(json_edit.iter_slots(document, start), None)
-    if first is None:
-        return "  "
-    before = document[start + 1 : first.start].decode(errors="replace")
-    return before.rpartition("\n")[2] if "\n" in before else ""
+_REPAIR_HINT = "fix the file first (it must not contain comments); nothing was changed"
 
 
 def _append(document: bytes, event: str, group: Any, unit: str) -> bytes:
     """Append a group to the list of an event, and create that list and `hooks` if they are not there."""
     start = json_edit.skip_space(document, 0)
-    hooks = _member(document, start, "hooks")
+    hooks = json_edit.find_member(document, start, "hooks")
     if hooks is None:
-        return _insert(document, start, {event: [group]}, key="hooks", unit=unit, level=1)
+        return json_edit.insert_value(document, start, {event: [group]}, key="hooks", unit=unit, level=1)
     if document[hooks.value_start : hooks.end] == b"null":
-        return document[: hooks.value_start] + _text({event: [group]}, unit, 1) + document[hooks.end :]
-    groups = _member(document, hooks.value_start, event)
+        return document[: hooks.value_start] + json_edit.format_value({event: [group]}, unit, 1) + document[hooks.end :]
+    groups = json_edit.find_member(document, hooks.value_start, event)
     if groups is None:
-        return _insert(document, hooks.value_start, [group], key=event, unit=unit, level=2)
-    return _insert(document, groups.value_start, group, key=None, unit=unit, level=3)
-
-
-def _insert(document: bytes, start: int, value: Any, *, key: str | None, unit: str, level: int) -> bytes:
-    """Insert a member or element at the end of the object or list that begins at `start`."""
-    slots = list(json_edit.iter_slots(document, start))
-    text = (json.dumps(key).encode() + b": " if key is not None else b"") + _text(value, unit, level)
-    line = b"\n" + (unit * level).encode() if unit else b""
-    if slots:
-        at = slots[-1].end
-        return document[:at] + (b"," + line if unit else b", ") + text + document[at:]
-    end = json_edit.value_end(document, start)
-    assert end is not None
-    closing = b"\n" + (unit * (level - 1)).encode() if unit else b""
-    return document[: start + 1] + line + text + closing + document[end - 1 :]
-
-
-def _text(value: Any, unit: str, level: int) -> bytes:
-    if not unit:
-        return json.dumps(value, ensure_ascii=False).encode()
-    lines = json.dumps(value, ensure_ascii=False, indent=unit).split("\n")
-    return f"\n{unit * level}".join(lines).encode()
-
-
-def _remove(document: bytes, path: tuple[str | int, ...]) -> bytes:
-    """Remove a member or element with the comma before it, or with the one after it if it is the first."""
-    start = json_edit.skip_space(document, 0)
-    for key in path[:-1]:
-        slot = _member(document, start, key)
-        assert slot is not None
-        start = slot.value_start
-    slots = list(json_edit.iter_slots(document, start))
-    key = path[-1]
-    at = key if isinstance(key, int) else max(number for number, slot in enumerate(slots) if slot.key == key)
-    if at:
-        return document[: slots[at - 1].end] + document[slots[at].end :]
-    if len(slots) > 1:
-        return document[: slots[0].start] + document[slots[1].start :]
-    end = json_edit.value_end(document, start)
-    assert end is not None
-    return document[: start + 1] + document[end - 1 :]
-
-
-def _member(document: bytes, start: int, key: str | int) -> json_edit.Slot | None:
-    """Return a member or element; of a key that is written twice the last, as every JSON reader does."""
-    slots = list(json_edit.iter_slots(document, start))
-    if isinstance(key, int):
-        return slots[key]
-    return next((slot for slot in reversed(slots) if slot.key == key), None)
+        return json_edit.insert_value(document, hooks.value_start, [group], key=event, unit=unit, level=2)
+    return json_edit.insert_value(document, groups.value_start, group, key=None, unit=unit, level=3)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from unspool.format.side_files import ProcessEntry
+from unspool.live.session_files import is_folder
 from unspool.live.state.model import Liveness, SessionProcess
 from unspool.paths import SESSION_ID
 from unspool.processes import read_pid_domain
@@ -31,14 +32,14 @@ class ProcessRegistry:
     @property
     def exists(self) -> bool:
         """Whether Claude Code keeps a registry in this config folder."""
-        return self.folder.is_dir() and not self.folder.is_symlink()
+        return is_folder(self.folder) and not self.folder.is_symlink()
 
     def read(self) -> list[SessionProcess]:
         """Return the processes in the registry, one for each session: of several the one that is alive."""
         found: dict[str, SessionProcess] = {}
         for entry in self._files.read().values() if self.exists else ():
             process = self._check(entry)
-            if process is not None and _rank(process) >= _rank(found.get(process.session_id)):
+            if process is not None and process_rank(process) >= process_rank(found.get(process.session_id)):
                 found[process.session_id] = process
         return list(found.values())
 
@@ -65,7 +66,7 @@ class ProcessRegistry:
         return Liveness.LIKELY if runs is None else Liveness.DEAD
 
 
-def _rank(process: SessionProcess | None) -> tuple[int, float]:
+def process_rank(process: SessionProcess | None) -> tuple[int, float]:
     """Return the sort key of the entries of one session: a living process last, then the newer one."""
     if process is None:
         return (-1, 0)

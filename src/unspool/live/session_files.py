@@ -1,7 +1,7 @@
 """Finds the files of sessions and sub-agents by their paths, without opening them.
 
 Rules
-  1. Links are not followed. A folder that cannot be read is passed over.
+  1. Links are not followed. A folder that cannot be read is reported and passed over.
   2. A path says what the file is: `agent-*.jsonl` is a sub-agent, of the session in whose folder it lies, if it lies in
      one; any other `.jsonl` file is a session, except journals and the history.
 """
@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from unspool.files import error_reason
 from unspool.paths import SESSION_ID
-from unspool.read import Stamp, stamp_of
+from unspool.read import Skipped, Stamp, stamp_of
 
 _SKIPPED_FOLDERS = frozenset({"tool-results", "file-history", "memory", "todos", "tasks", "plugins", "node_modules"})
 _OTHER_FILES = frozenset({"journal.jsonl", "history.jsonl"})
@@ -39,7 +40,15 @@ class SessionFileName(NamedTuple):
 def projects_folder(root: Path) -> Path:
     """Return the folder of a config folder's sessions; for any other folder, or a file, return it unchanged."""
     inner = root / "projects"
-    return inner if inner.is_dir() and not inner.is_symlink() else root
+    return inner if is_folder(inner) and not inner.is_symlink() else root
+
+
+def is_folder(path: Path) -> bool:
+    """Tell whether a path leads to a folder; of one that cannot be reached nothing is known."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def parse_session_path(path: str, projects: str) -> SessionFileName | None:
@@ -58,20 +67,27 @@ def parse_session_path(path: str, projects: str) -> SessionFileName | None:
     return SessionFileName(session, stem.removeprefix("agent-") or stem, project)
 
 
-def find_session_files(projects: Path) -> Iterator[tuple[str, Stamp]]:
+def find_session_files(
+    projects: Path, on_skipped: Callable[[Skipped], None] = lambda _: None
+) -> Iterator[tuple[str, Stamp]]:
     """Yield the session and sub-agent files below a projects folder, each with its stamp."""
-    if projects.is_dir():
-        yield from walk_folder(str(projects))
+    if is_folder(projects):
+        yield from walk_folder(str(projects), on_skipped)
     elif (stamp := read_stamp(str(projects))) is not None:
         yield str(projects), stamp
 
 
-def walk_folder(folder: str, depth: int = 0) -> Iterator[tuple[str, Stamp]]:
+def walk_folder(
+    folder: str, on_skipped: Callable[[Skipped], None] = lambda _: None, depth: int = 0
+) -> Iterator[tuple[str, Stamp]]:
     """Yield the session and sub-agent files in a folder and its subfolders, each with its stamp."""
     try:
         with os.scandir(folder) as listing:
             children = list(listing)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):  # it was removed since it was found, or is no folder any more
+        return
+    except OSError as error:
+        on_skipped(Skipped(Path(folder), error_reason(error)))
         return
     for child in children:
         try:
@@ -80,9 +96,11 @@ def walk_folder(folder: str, depth: int = 0) -> Iterator[tuple[str, Stamp]]:
                 if stat.S_ISREG(status.st_mode) and child.name not in _OTHER_FILES:
                     yield child.path, stamp_of(status)
             elif depth < _MAX_DEPTH and child.is_dir(follow_symlinks=False) and child.name not in _SKIPPED_FOLDERS:
-                yield from walk_folder(child.path, depth + 1)
-        except OSError:  # it was removed since the folder was listed
+                yield from walk_folder(child.path, on_skipped, depth + 1)
+        except FileNotFoundError:  # it was removed since the folder was listed
             continue
+        except OSError as error:  # a folder that may be listed and not entered
+            on_skipped(Skipped(Path(child.path), error_reason(error)))
 
 
 def read_stamp(path: str) -> Stamp | None:

@@ -12,6 +12,7 @@ Rules
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -116,8 +117,7 @@ class Watcher:
 
     def _watch_existing_folders(self) -> list[LiveEvent]:
         """Watch the folders that exist; return a `mode` event if changes are noticed in another way now."""
-        folders = [self.board.projects, self.board.registry, self.board.signals]
-        paths = [str(path) for path in folders if path.exists()]
+        paths = [str(path) for path in self.board.watched_folders if os.path.lexists(path)]
         is_due = self._notifier is None and time.monotonic() - self._tried_at >= _RETRY_SECONDS
         if (self._notifier is not None and paths != self._paths) or is_due:
             self._tried_at = time.monotonic()
@@ -130,15 +130,16 @@ class Watcher:
         return [LiveEvent("mode", "", self.board.now(), text=self.mode, facts={"mode": self.mode.partition(" ")[0]})]
 
     def _choose_mode(self, paths: list[str]) -> tuple[FileNotifier | None, str]:
-        network = network_file_system(self.board.root, self._mounts)
+        systems = [network_file_system(folder.root, self._mounts) for folder in self.board.folders]
+        network = next((system for system in systems if system is not None), None)
         if network is not None:
-            return None, _polling_mode(f"{network} is a network file system, which does not tell of changes")
+            return None, _polling_mode(f"{network} is a network file system, which does not report changes")
         if not paths:
-            return None, _polling_mode(f"{self.board.root} is not there yet")
+            return None, _polling_mode(f"{self.board.folders[0].root} does not exist yet")
         try:
             return self._make_notifier(paths), _WATCHING
         except ImportError:
-            return None, _polling_mode("watchfiles is not installed (`pip install 'unspool[web]'`)")
+            return None, _polling_mode("the `web` extra is not installed")
         except (OSError, RuntimeError) as error:
             return None, _polling_mode(_failure_reason(error))
 
@@ -152,8 +153,8 @@ def _failure_reason(error: Exception) -> str:
 
     message = str(error)
     if (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EMFILE)) or "limit" in message.lower():
-        return "the system's limit of watches is reached"
-    return f"files cannot be watched: {message[:200]}"
+        return "the system's limit on file watches is reached"
+    return f"cannot watch files: {message[:200]}"
 
 
 def _make_notifier(paths: list[str]) -> FileNotifier:

@@ -1,8 +1,8 @@
 """The agents of a session as a tree: which call started each, when it worked, and what it cost.
 
 Rules
-  1. Which call started an agent is decided by the surest sign, as in `graph/agents.py`: the meta file, a result,
-     progress, the prompt.
+  1. Which call started an agent is decided by the surest sign (`graph/agents.py`): the meta file, a result, progress or
+     a notification, the line it was forked after, the prompt.
   2. Opening a session reads no agent: there may be a thousand of them, and gigabytes. The tree reads them all if they
      are not too large (`MAX_BYTES_READ_WHOLE`); else the beginning and the end of each, and what only all lines can
      tell is left out, not guessed.
@@ -20,10 +20,18 @@ import msgspec
 from msgspec.structs import replace
 
 from unspool.errors import UnspoolError
-from unspool.format import Assistant, Entry, Text, User
+from unspool.format import Assistant, Entry, ForkContextRef, Text, User
 from unspool.format.side_files import AgentMeta, parse_object
 from unspool.format.tools import AgentInput, parse_input
-from unspool.graph import Speaker, classify_user_record, first_line, is_special_fork, join_text
+from unspool.graph import (
+    AgentSigns,
+    Speaker,
+    choose_calls,
+    classify_user_record,
+    first_line,
+    is_special_fork,
+    join_text,
+)
 from unspool.page.index import SessionIndex, prompt_digest
 from unspool.read import LineBuffer, Source, decode_lines
 
@@ -55,7 +63,7 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True):
     cost: int | None = None
     result: str = ""
     key: str | None = None
-    """The row of the call that started it."""
+    """The row of the call that started it, or of the line after which it was forked."""
     bytes: int = 0
     members: tuple[AgentNode, ...] = ()
     """The agents it started."""
@@ -89,6 +97,8 @@ class _Summary(msgspec.Struct, frozen=True):
     modified: int
     prompt: str = ""
     is_warmup: bool = False
+    forked_from: str | None = None
+    """The line of its parent after which it was forked."""
     index: SessionIndex | None = None
     """Where its own calls are, if the file was read whole."""
 
@@ -111,14 +121,10 @@ class AgentReader:
         index = self._view.index
         known = {*agents.values(), *index.agents.values()}
         sources = self._view.session.agent_sources if index.agent_prompts and not self._view.agent_id else ()
-        for source in sources:
-            id = _agent_id(source)
-            if id not in known and not is_special_fork(id):
-                calls = index.agent_prompts.get(prompt_digest(self._read_ends(source).prompt), ())
-                free = (call for call in calls if call not in agents and call not in index.agents)
-                if (call := next(free, None)) is not None:
-                    agents[call] = id
-        return agents
+        unknown = [source for source in sources if _agent_id(source) not in known]
+        signs = [_signs(self._read_ends(source), None) for source in unknown]
+        links = choose_calls(signs, index.calls, (), index.agent_prompts, taken=[*agents, *index.agents])
+        return agents | {call: id for id, (call, _) in links.items()}
 
     @cached_property
     def _metas(self) -> dict[str, AgentMeta]:
@@ -138,10 +144,13 @@ class AgentReader:
         read = self._read_whole if is_whole else self._read_ends
         summaries = {id: read(source) for id, source in sources.items()}
         calls, parents = self._link(summaries)
+        forks = self._link_forks(summaries, calls)
         children: dict[str | None, list[str]] = {}
         for id in summaries:
             if id in calls:
                 children.setdefault(parents.get(id), []).append(id)
+            elif id in forks:
+                children.setdefault(forks[id][0], []).append(id)
         indexes = {"": self._view.index}
         indexes |= {f"{id}/": summary.index for id, summary in summaries.items() if summary.index}
         # Each agent is shown once, also where damaged files say that agents started each other.
@@ -150,6 +159,9 @@ class AgentReader:
         def build(id: str, *, nested: bool) -> AgentNode:
             seen.add(id)
             node = self._describe(summaries[id], sources[id].place, calls.get(id), indexes)
+            if id in forks:
+                parent, offset = forks[id]
+                node = replace(node, key=None if offset is None else f"{f'{parent}/' if parent else ''}{offset}.0")
             inner = children.get(id, ()) if nested else ()
             return replace(node, members=tuple(build(child, nested=True) for child in inner if child not in seen))
 
@@ -159,25 +171,39 @@ class AgentReader:
 
     def _link(self, summaries: dict[str, _Summary]) -> tuple[dict[str, str], dict[str, str]]:
         """Return the call that started each agent, and the agent that made that call, if it was one."""
-        calls: dict[str, str] = {}
-        parents: dict[str, str] = {}
         indexes: list[tuple[str | None, SessionIndex]] = [(None, self._view.index)]
         indexes += [(id, summary.index) for id, summary in summaries.items() if summary.index is not None]
-        for parent, index in indexes:
-            reported = {agent: call for call, agent in reversed(index.agents.items())}
-            for id, summary in summaries.items():
-                if id in calls or id == parent:
-                    continue
-                meta, prompt = self._metas.get(id), summary.prompt
-                in_meta = meta.tool_use_id if meta else None
-                alike = index.agent_prompts.get(prompt_digest(prompt), ()) if prompt.strip() else ()
-                free = (call for call in alike if call not in calls.values())
-                call = in_meta if in_meta in index.calls else reported.get(id) or next(free, None)
-                if call is not None and call in index.calls and index.calls[call].use >= 0:
-                    calls[id] = call
-                    if parent is not None:
-                        parents[id] = parent
-        return calls, parents
+        makers: dict[str, str | None] = {}
+        reported: dict[str, str] = {}
+        by_prompt: dict[str, list[str]] = {}
+        for maker, index in indexes:
+            for call, indexed in index.calls.items():
+                if indexed.use >= 0:
+                    makers.setdefault(call, maker)
+            for call, agent in index.agents.items():
+                # A file that names its own agent repeats what was said before it was forked.
+                if agent != maker:
+                    reported.setdefault(agent, call)
+            for prompt, alike in index.agent_prompts.items():
+                by_prompt.setdefault(prompt, []).extend(alike)
+        signs = [_signs(summary, self._metas.get(id)) for id, summary in summaries.items()]
+        links = choose_calls(signs, makers, [("result", reported)], by_prompt)
+        calls = {id: call for id, (call, _) in links.items() if makers[call] != id}
+        return calls, {id: maker for id, call in calls.items() if (maker := makers[call]) is not None}
+
+    def _link_forks(
+        self, summaries: dict[str, _Summary], calls: dict[str, str]
+    ) -> dict[str, tuple[str | None, int | None]]:
+        """Return for each agent that a person forked the agent it was forked from, if it was one, and the line."""
+        indexes: list[tuple[str | None, SessionIndex]] = [(None, self._view.index)]
+        indexes += [(id, summary.index) for id, summary in summaries.items() if summary.index is not None]
+        forks: dict[str, tuple[str | None, int | None]] = {}
+        for id, summary in summaries.items():
+            if summary.forked_from and id not in calls and not is_special_fork(id):
+                places = ((parent, index.branches.find_offset(summary.forked_from)) for parent, index in indexes)
+                found = (place for place in places if place[0] != id and place[1] is not None)
+                forks[id] = next(found, (None, None))
+        return forks
 
     def _describe(self, summary: _Summary, place: str, call: str | None, indexes: dict[str, SessionIndex]) -> AgentNode:
         """Add to an agent what its meta file and the call that started it tell."""
@@ -223,7 +249,7 @@ class AgentReader:
             calls=head.calls,
             peak=head.peak,
             output=head.usage.output,
-            cost=head.usage.cost,
+            cost=head.usage.cost_micros,
             started=head.started,
             last=head.last,
         )
@@ -257,10 +283,19 @@ class AgentReader:
             last=times[-1] if times else None,
             result=first_line(texts[-1])[:300] if texts else "",
         )
+        references = [entry.record for entry in first if isinstance(entry.record, ForkContextRef)]
+        forked = next((reference.parent_last_uuid for reference in references if reference.parent_last_uuid), None)
         text = join_text(prompt.message.blocks) if prompt else ""
         is_warmup = prompt is not None and classify_user_record(prompt) is Speaker.WARMUP
-        self._summaries[id] = _Summary(node, source.modified, text, is_warmup)
+        self._summaries[id] = _Summary(node, source.modified, text, is_warmup, forked)
         return self._summaries[id]
+
+
+def _signs(summary: _Summary, meta: AgentMeta | None) -> AgentSigns:
+    """Return what tells which call started an agent; a fork is not linked by its prompt, which it repeats."""
+    id, prompt = summary.node.id, summary.prompt
+    by_prompt = prompt.strip() and not (summary.forked_from or summary.is_warmup or is_special_fork(id))
+    return AgentSigns(id, meta.tool_use_id if meta else None, prompt_digest(prompt) if by_prompt else "")
 
 
 def _entries(data: bytes) -> list[Entry]:

@@ -192,9 +192,11 @@ def _explain_misses(own: Sequence[BilledRequest], compacted: Sequence[int]) -> d
         if bill.response.model != before.response.model:
             reasons[bill.offset] = "another model"
         elif passed is not None and passed.total_seconds() > lifetime:
-            reasons[bill.offset] = f"{duration(passed)} had passed, and the cache lives {lifetime // 60} min"
+            reasons[bill.offset] = (
+                f"idle for {duration(passed)}, longer than the cache lifetime of {lifetime // 60} min"
+            )
         else:
-            reasons[bill.offset] = "the beginning of the prompt had changed"
+            reasons[bill.offset] = "the start of the prompt had changed"
     return reasons
 
 

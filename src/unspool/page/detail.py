@@ -5,6 +5,7 @@ Five tabs: rendered, input, result (what the model saw), structured (`toolUseRes
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -33,7 +34,7 @@ from unspool.graph import ToolCall
 from unspool.page import detail_parts
 from unspool.page.detail_parts import DataPart, DetailPart, cut_part, text_part
 from unspool.page.images import written_blocks
-from unspool.page.index import IndexedCall, SessionIndex
+from unspool.page.index import IndexedCall, RelatedCalls
 from unspool.page.rows import MAX_INLINE_CHARACTERS, TranscriptRow
 from unspool.page.view import PageView
 
@@ -81,17 +82,17 @@ class StepDetail(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(tab for tab in TABS if has.get(tab, True))
 
 
-def read_detail(page: PageView, key: str, *, whole: bool = False) -> StepDetail:
-    """Return everything about a step of a session or its agents; `whole`: also what is too long for a first look."""
+def read_detail(page: PageView, key: str, *, whole: bool = False, row: TranscriptRow | None = None) -> StepDetail:
+    """Return everything about a step of a session or its agents; `whole`: also what is too long for a first look.
+
+    A caller that has the row of the step gives it; else it is built again from the line.
+    """
     view, offset, number = page.locate(key)
     item = view.lines.read_item(offset)
     if item is None or not (0 <= offset < view.index.end):
-        raise NotFound(f"no such step: `{offset}.{number}`", hint="the file may have changed: load the page again")
+        raise NotFound(f"no step matches `{offset}.{number}`", hint="reload the page; the file may have changed")
     key = f"{view.prefix}{offset}.{number}"
-    rows = view.sections.rows_of(item)
-    row = next((row for row in rows if row.key == key), None)
-    if row is None:
-        row = rows[0] if rows else TranscriptRow(key=key, kind="note", name="line")
+    row = row or _find_row(view, item, key)
     call = view.sections.read_call(offset, number)
     if call is not None:
         detail = _call_detail(view, call, row, key)
@@ -111,16 +112,19 @@ def read_detail(page: PageView, key: str, *, whole: bool = False) -> StepDetail:
     )
 
 
+def _find_row(view: PageView, item: Item, key: str) -> TranscriptRow:
+    rows = view.sections.rows_of(item)
+    found = next((row for row in rows if row.key == key), None)
+    return found or (rows[0] if rows else TranscriptRow(key=key, kind="note", name="line"))
+
+
 def _call_detail(view: PageView, call: ToolCall, row: TranscriptRow, key: str) -> StepDetail:
     index, indexed = view.index, view.index.calls[call.id]
     answer = call.result_entry
     entries = [call.use_entry, answer] if answer else [call.use_entry]
-    before, after = _neighbour_changes(index, indexed)
-    same = (
-        view.prefix + other.key
-        for other in index.calls.values()
-        if other.alike == indexed.alike and other is not indexed and other.use >= 0
-    )
+    before, after = _neighbour_changes(view.related_calls, indexed)
+    alike = view.related_calls.by_input.get(indexed.alike, [])
+    same = (view.prefix + other.key for other in alike if other is not indexed)
     return StepDetail(
         key=key,
         turn=index.turn_at(call.use_entry.offset),
@@ -137,13 +141,12 @@ def _call_detail(view: PageView, call: ToolCall, row: TranscriptRow, key: str) -
     )
 
 
-def _neighbour_changes(index: SessionIndex, call: IndexedCall) -> tuple[IndexedCall | None, IndexedCall | None]:
+def _neighbour_changes(related: RelatedCalls, call: IndexedCall) -> tuple[IndexedCall | None, IndexedCall | None]:
     """Return the changes of the same file before and after one."""
-    if call.path is None:
+    changes = related.by_path.get(call.path, []) if call.path is not None else []
+    if not changes:
         return None, None
-    changes = [other for other in index.calls.values() if other.path == call.path and other.use >= 0]
-    changes.sort(key=lambda other: (other.use, other.block))
-    at = changes.index(call)
+    at = bisect_left(changes, (call.use, call.block), key=lambda other: (other.use, other.block))
     return changes[at - 1] if at else None, changes[at + 1] if at + 1 < len(changes) else None
 
 
@@ -158,9 +161,9 @@ def _item_parts(item: Item, number: int) -> Iterator[DetailPart]:
                 case [Text(text=text)]:
                     yield text_part(text, "markdown")
                 case [Thinking(thinking=text)]:
-                    yield text_part(text or "withheld: only the API can read it", "markdown")
+                    yield text_part(text or "encrypted by the API", "markdown")
                 case [RedactedThinking()]:
-                    yield text_part("withheld: only the API can read it")
+                    yield text_part("encrypted by the API")
                 case _:
                     yield DataPart(decode_line(item).get("message"))
         case User(message=message) if any(isinstance(block, ToolResult) for block in message.blocks):

@@ -210,7 +210,7 @@ def _shell_parts(call: ToolCall, bash: shell.BashInput, structured: results.AnyR
         yield text_part(structured.stderr, "terminal", "stderr")
     notes = {
         "in the background as": structured.background_task_id,
-        "all of it in": structured.persisted_output_path,
+        "full output in": structured.persisted_output_path,
         "": structured.return_code_interpretation,
     }
     for title, note in notes.items():
@@ -315,8 +315,9 @@ def _question_parts(
 ) -> Iterator[DetailPart]:
     reply = structured if isinstance(structured, plans.AskUserQuestionResult) else None
     for question in questions:
-        answer = reply.answers.get(question.question, "") if reply else ""
-        chosen = {part.strip() for part in answer.split(",")} | {answer}
+        given = reply.answers.get(question.question, "") if reply else ""
+        answer = plans.join_answer(given)
+        chosen = {*given} if isinstance(given, tuple) else {part.strip() for part in given.split(",")} | {given}
         note = (reply.annotations or {}).get(question.question) if reply else None
         choices = tuple(
             QuestionChoice(option.label, option.description or "", option.label in chosen)

@@ -8,14 +8,15 @@ Rules
   2. A turn is a range of the file, from its prompt to the next. It is split into chunks of about `CHUNK_STEPS` steps;
      a chunk begins with a new message, so that the lines of one response stay together.
   3. A tool call belongs to the turn that made it, with its errors and changes, wherever its result stands.
-  4. A queued prompt that a later line repeats is no turn (`graph/turns.py`, rule 1): its turn joins the one before.
+  4. Where turns begin is decided by `graph/turn_starts.py`. A queued prompt that a later line repeats or takes back is
+     no turn: its turn joins the one before. A command may turn out to have begun one only some lines later.
   5. What fills the context is counted in bytes, because only the API counts tokens. `chart.py` estimates tokens from
      them and says that it does.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
@@ -35,13 +36,11 @@ from unspool.format import (
     Item,
     Progress,
     QueuedCommand,
-    QueueOperation,
     System,
     Text,
     ToolResult,
     ToolUse,
     User,
-    as_blocks,
     attachments,
 )
 from unspool.format import meta_records as notes
@@ -49,18 +48,18 @@ from unspool.format.tools import AGENT_TOOLS, EDIT_TOOLS, AgentInput, parse_inpu
 from unspool.graph import (
     BranchIndex,
     FactsCollector,
+    RepeatedBlocks,
     SessionFacts,
     Speaker,
     ToolCall,
+    TurnChange,
+    TurnStart,
     add_entry_facts,
-    choose_title,
     classify_user_record,
     find_target_path,
+    first_text,
     is_boundary,
-    is_queued_prompt,
-    is_typed_prompt,
-    join_text,
-    typed_text,
+    parse_task_notification,
 )
 from unspool.prices import LineCounter, ResponseCounter, add_entry
 
@@ -109,7 +108,8 @@ class ContextBytes(msgspec.Struct):
 
     def add_prompt(self, blocks: Iterable[AnyBlock], author: Speaker) -> None:
         """Count what is written in the user's name."""
-        kinds = {Speaker.HUMAN: "prompts", Speaker.AGENT: "prompts", Speaker.SUMMARY: "summaries"}
+        kinds = {Speaker.HUMAN: "prompts", Speaker.PLAN: "prompts", Speaker.AGENT: "prompts"}
+        kinds[Speaker.SUMMARY] = "summaries"
         for block in blocks:
             if isinstance(block, Text):
                 _add(self.kinds, kinds.get(author, "reminders"), len(block.text))
@@ -168,7 +168,8 @@ class IndexedTurn(msgspec.Struct):
     start: int
     chunks: list[TurnChunk]
     prompt: str = ""
-    queued: bool = False
+    kind: str = ""
+    """What it begins with: `human`, `queued`, `plan` or `command`; nothing for what comes before the first."""
     time: str | None = None
     last: str | None = None
     """The time of its last message."""
@@ -179,6 +180,11 @@ class IndexedTurn(msgspec.Struct):
     compacted: list[IndexedCompaction] = []
     content: ContextBytes = msgspec.field(default_factory=ContextBytes)
     """What it put into the context."""
+
+    @property
+    def queued(self) -> bool:
+        """Whether its prompt waited in the queue."""
+        return self.kind == Speaker.QUEUED.value
 
     def merge(self, later: IndexedTurn) -> None:
         """Append a turn that turned out to be none of its own."""
@@ -215,6 +221,23 @@ class IndexedCall(msgspec.Struct):
         return f"{self.use}.{self.block}" if self.use >= 0 else f"{self.result}.{self.result_block}"
 
 
+class RelatedCalls:
+    """Tool calls of a file by what they have in common."""
+
+    def __init__(self, calls: Iterable[IndexedCall]) -> None:
+        self.by_input: dict[bytes, list[IndexedCall]] = {}
+        """Those with the same tool and input."""
+        self.by_path: dict[str, list[IndexedCall]] = {}
+        """Those that changed the same file, in the order in which they stand in the session."""
+        for call in calls:
+            if call.use >= 0:
+                self.by_input.setdefault(call.alike, []).append(call)
+                if call.path is not None:
+                    self.by_path.setdefault(call.path, []).append(call)
+        for changes in self.by_path.values():
+            changes.sort(key=lambda call: (call.use, call.block))
+
+
 class SessionIndex:
     """The index of the lines that were read so far."""
 
@@ -231,6 +254,8 @@ class SessionIndex:
         # Offsets of queued prompts, and of lines that were written before.
         self.queued: set[int] = set()
         self.repeated: set[int] = set()
+        # By offset, the blocks of other lines that were written before.
+        self.repeated_blocks: dict[int, list[int]] = {}
         # The offset of the first line of each response.
         self.first_lines: dict[str, int] = {}
         self.responses: ResponseCounter[int] = ResponseCounter()
@@ -246,22 +271,19 @@ class SessionIndex:
         self.branches = BranchIndex()
         self.fact_collector = FactsCollector()
         self._line_counter = LineCounter(self.responses, 0, file)
-        # Offsets of queued prompts that no line has repeated yet, by the digest of their text.
-        self.waiting: dict[bytes, list[int]] = {}
-        # Digests of the lines of answers.
+        # Hashes of the blocks of answers: Claude Code 2.0 to 2.1.29 appended history again under new uuids.
         self.written: set[int] = set()
         self.last_message: str | None = None
 
     @property
     def facts(self) -> SessionFacts:
         """Title, times, models and counts of the session."""
-        known = self.fact_collector.facts()
-        turns = len(self.turns) - 1
-        if known.titled_by in ("prompt", "nobody") and turns:
-            first = next((turn.prompt.strip() for turn in self.turns[1:] if turn.prompt.strip()), "")
-            title, titled_by = choose_title(None, None, None, first)
-            known = msgspec.structs.replace(known, title=title, titled_by=titled_by)
-        return msgspec.structs.replace(known, turns=turns)
+        return self.fact_collector.facts()
+
+    @property
+    def commands(self) -> set[int]:
+        """The offsets of commands with which turns begin."""
+        return {turn.start for turn in self.turns if turn.kind == Speaker.COMMAND.value}
 
     @property
     def has_opening(self) -> bool:
@@ -301,9 +323,7 @@ class SessionIndex:
     def _add_entry(self, entry: Entry) -> None:
         record = entry.record
         self.branches.add(entry)
-        # Facts compare each queue operation with all that wait; the index counts queued turns itself.
-        if not isinstance(record, QueueOperation):
-            add_entry_facts(self.fact_collector, entry)
+        self._change_turns(add_entry_facts(self.fact_collector, entry))
         if type(record) in _QUIET_RECORDS:
             if isinstance(record, notes.CostState):
                 known = record.model_usage.items()
@@ -327,15 +347,19 @@ class SessionIndex:
         self.last_message = message.id
         self.first_lines.setdefault(message.id or record.uuid or "", entry.offset)
         self.is_main = self.is_main or not record.is_sidechain
-        if self._is_repeated(message.id, record.timestamp, message.content):
+        repeated = RepeatedBlocks(self.written).add(record)
+        if repeated and len(repeated) == len(message.blocks):
             self.repeated.add(entry.offset)
             return
+        if repeated:
+            self.repeated_blocks[entry.offset] = sorted(repeated)
         turn.last = record.timestamp or turn.last
         if record.is_api_error_message:
             self.api_errors.append(entry.offset)
             turn.errors += 1
         steps = characters = 0
-        for number, block in enumerate(message.blocks):
+        blocks = [(number, block) for number, block in enumerate(message.blocks) if number not in repeated]
+        for number, block in blocks:
             if isinstance(block, ToolUse):
                 self._add_use(entry, number, block)
             elif isinstance(block, ToolResult):
@@ -343,7 +367,7 @@ class SessionIndex:
             elif isinstance(block, Text):
                 characters += len(block.text)
             steps += not isinstance(block, ToolResult)
-        turn.content.add_answer(message.blocks)
+        turn.content.add_answer(block for _, block in blocks)
         self._count_steps(steps, characters)
 
     def _add_use(self, entry: Entry, number: int, block: ToolUse) -> None:
@@ -365,9 +389,6 @@ class SessionIndex:
     def _add_user(self, entry: Entry, record: User) -> None:
         self.is_main = self.is_main or not record.is_sidechain
         author, blocks = classify_user_record(record), record.message.blocks
-        self._drop_queued(join_text(blocks))
-        if author is Speaker.HUMAN:
-            self._begin_turn(entry, typed_text(blocks), queued=False)
         turn = self.turns[-1]
         turn.last = record.timestamp or turn.last
         if author is Speaker.RESULT:
@@ -375,8 +396,10 @@ class SessionIndex:
                 if isinstance(block, ToolResult):
                     self._add_result(entry, number, block)
             return
+        if author is Speaker.NOTIFICATION and (named := parse_task_notification(first_text(blocks))):
+            self.agents.setdefault(named[1], named[0])
         turn.content.add_prompt(blocks, author)
-        is_open = author in (Speaker.HUMAN, Speaker.AGENT)
+        is_open = author in (Speaker.HUMAN, Speaker.PLAN, Speaker.AGENT)
         characters = sum(len(block.text) for block in blocks if isinstance(block, Text)) if is_open else 0
         self._count_steps(int(author not in (Speaker.META, Speaker.WARMUP)), characters)
 
@@ -404,11 +427,7 @@ class SessionIndex:
     def _add_other(self, entry: Entry) -> None:
         record = entry.record
         match record:
-            case Attachment(attachment=QueuedCommand() as command):
-                text = join_text(as_blocks(command.prompt))
-                self._drop_queued(text)
-                if is_queued_prompt(command):
-                    self._begin_turn(entry, text, queued=True)
+            case Attachment(attachment=QueuedCommand()):
                 self.turns[-1].content.add_attachment(entry)
                 self._count_steps(1)
                 return
@@ -416,11 +435,6 @@ class SessionIndex:
                 self.turns[-1].content.add_attachment(entry)
                 if type(attachment) in _QUIET_ATTACHMENTS:
                     return
-            case QueueOperation(operation="enqueue", content=content) if content:
-                text = join_text(as_blocks(content))
-                if is_typed_prompt(text):
-                    self.waiting.setdefault(_digest(text.strip()), []).append(entry.offset)
-                    self._begin_turn(entry, text, queued=True)
             case Progress(data=AgentProgress(agent_id=str(agent)), parent_tool_use_id=str(call)):
                 add_entry(self._line_counter, entry)
                 self.agents.setdefault(call, agent)
@@ -445,39 +459,34 @@ class SessionIndex:
 
     # turns and chunks
 
-    def _begin_turn(self, entry: Entry, text: str, *, queued: bool) -> None:
-        prompt, time = text[:PROMPT_CHARACTERS], entry.record.timestamp
-        if queued:
-            self.queued.add(entry.offset)
-        self.turns.append(IndexedTurn(entry.offset, [TurnChunk(entry.offset)], prompt, queued, time, time))
-        self.turn_starts.append(entry.offset)
-
-    def _drop_queued(self, text: str) -> None:
-        """Merge the turns of queued prompts that a line repeats into the ones before them (rule 4)."""
-        if self.waiting:
-            for offset in self.waiting.pop(_digest(text.strip()), ()):
-                number = self.turn_starts.index(offset)
+    def _change_turns(self, change: TurnChange) -> None:
+        """Begin a turn, and merge those of queued prompts that turned out to be none into the ones before (rule 4)."""
+        for offset in change.dropped:
+            number = bisect_left(self.turn_starts, offset)
+            if number < len(self.turns) and self.turn_starts[number] == offset:
                 turn = self.turns.pop(number)
                 del self.turn_starts[number]
                 self.queued.discard(offset)
                 self.turns[number - 1].merge(turn)
                 self.was_merged = True
+        if change.began is not None:
+            self._begin_turn(change.began)
+
+    def _begin_turn(self, start: TurnStart) -> None:
+        offset, kind, text, time, _ = start
+        if kind is Speaker.QUEUED:
+            self.queued.add(offset)
+        before = self.turns[-1]
+        # A command that turned out to begin a turn stands some lines before; chunks after it are of its turn.
+        chunks = [TurnChunk(offset), *(chunk for chunk in before.chunks if chunk.start > offset)]
+        before.chunks = [chunk for chunk in before.chunks if chunk.start <= offset] or [TurnChunk(before.start)]
+        self.turns.append(IndexedTurn(offset, chunks, text[:PROMPT_CHARACTERS], kind.value, time, time))
+        self.turn_starts.append(offset)
 
     def _count_steps(self, steps: int, characters: int = 0) -> None:
         chunk = self.turns[-1].chunks[-1]
         chunk.steps += steps
         chunk.characters += characters
-
-    def _is_repeated(self, id: str | None, time: str | None, content: Any) -> bool:
-        """Tell whether a line of the same message, time and content was there before; remember it if not."""
-        if id is None or time is None:
-            return False
-        # Claude Code 2.0 to 2.1.29 appended history again under new uuids: a uuid does not tell that a line is a copy.
-        digest = int.from_bytes(_digest([id, time, content])[:8], "little")
-        if digest in self.written:
-            return True
-        self.written.add(digest)
-        return False
 
 
 def prompt_digest(text: str) -> str:

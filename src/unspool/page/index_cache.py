@@ -26,7 +26,7 @@ from unspool.page.index import IndexedCall, IndexedTurn, SessionIndex
 from unspool.prices import Response
 from unspool.read import Position
 
-EDITION: Final = "page 2"
+EDITION: Final = "page 3"
 """To be changed with whatever an index remembers."""
 FOLDER: Final = "pages"
 MIN_CACHED_BYTES: Final = 8_000_000
@@ -34,8 +34,8 @@ MIN_CACHED_BYTES: Final = 8_000_000
 _MAX_FILES: Final = 40
 _MAX_BYTES: Final = 200_000_000
 _COPIED: Final = (
-    "fact_collector", "turns", "calls", "agents", "agent_prompts", "queued", "repeated", "first_lines", "api_errors",
-    "context_windows", "is_main", "written", "last_message",
+    "fact_collector", "turns", "calls", "agents", "agent_prompts", "queued", "repeated", "repeated_blocks",
+    "first_lines", "api_errors", "context_windows", "is_main", "written", "last_message",
 )  # fmt: skip
 """Attributes of an index that are packed as they are."""
 
@@ -52,13 +52,13 @@ class _PackedIndex(msgspec.Struct, array_like=True):
     agent_prompts: dict[str, list[str]]
     queued: set[int]
     repeated: set[int]
+    repeated_blocks: dict[int, list[int]]
     first_lines: dict[str, int]
     responses: list[Response]
     api_errors: list[int]
     context_windows: dict[str, int]
     is_main: bool
     counts: tuple[int, int, int]
-    waiting: list[tuple[bytes, list[int]]]
     written: set[int]
     last_message: str | None
 
@@ -72,7 +72,6 @@ def pack_index(index: SessionIndex, position: Position) -> bytes:
         branches=index.branches.state(),
         responses=[response for _, response in index.responses.responses()],
         counts=(index.bad, index.unknown, index.end),
-        waiting=list(index.waiting.items()),
         **{name: getattr(index, name) for name in _COPIED},
     )
     return msgspec.msgpack.encode(packed)
@@ -90,7 +89,7 @@ def unpack_index(data: bytes, file: str) -> tuple[SessionIndex, Position] | None
     for name in _COPIED:
         setattr(index, name, getattr(packed, name))
     index.bad, index.unknown, index.end = packed.counts
-    index.branches, index.waiting = BranchIndex(packed.branches), dict(packed.waiting)
+    index.branches = BranchIndex(packed.branches)
     index.turn_starts = [turn.start for turn in packed.turns]
     for response in packed.responses:
         index.responses.add(0, response)

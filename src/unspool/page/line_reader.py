@@ -6,12 +6,14 @@ from pathlib import Path
 
 from unspool.format import BadLine, Entry, Item, decode
 from unspool.home import Reader
-from unspool.read import MAX_LINE, LineBuffer, decode_lines
+from unspool.read import MAX_LINE, MAX_SEARCHED, LineBuffer, decode_lines
 
 _FIRST_BYTES = 65_536
 """Enough for most lines."""
 _PIECE_BYTES = 1_048_576
 """Bytes of one read: a line that is too long to be held in memory never is."""
+MAX_HELD_BYTES = 16_777_216
+"""After so many bytes of lines no further range is kept."""
 
 
 class LineReader:
@@ -21,6 +23,15 @@ class LineReader:
         self.reader = reader
         self.path = path
         self._session_id = session_id
+        self._held: dict[int, Item] | None = None
+        self._held_bytes = 0
+
+    def hold(self) -> None:
+        """Keep the items of ranges that are read from now on, up to a limit, and forget those kept before.
+
+        For a reader that opens every row of a batch: each line would otherwise be read and decoded three more times.
+        """
+        self._held, self._held_bytes = {}, 0
 
     def read_range(self, start: int, end: int) -> list[Item]:
         """Return the items between two offsets at which lines begin."""
@@ -28,10 +39,16 @@ class LineReader:
         while reached < end and (data := self.reader.part(self.path, reached, min(_PIECE_BYTES, end - reached))):
             reached += len(data)
             items += decode_lines(buffer.feed(data))
-        return self.keep_own([*items, *decode_lines(buffer.finish())])
+        items = self.keep_own([*items, *decode_lines(buffer.finish())])
+        if self._held is not None and self._held_bytes < MAX_HELD_BYTES:
+            self._held_bytes += end - start
+            self._held |= {item.offset: item for item in items}
+        return items
 
     def read_item(self, offset: int) -> Item | None:
         """Return the item that begins at an offset."""
+        if self._held is not None and (held := self._held.get(offset)) is not None:
+            return held
         length = _FIRST_BYTES
         data = self.reader.part(self.path, offset, length)
         while len(data) == length <= MAX_LINE and b"\n" not in data:
@@ -55,8 +72,8 @@ class LineReader:
         return [item for item in items if not isinstance(item, Entry) or item.record.session_id in own]
 
     def _measure_long_line(self, offset: int) -> BadLine:
-        reached = offset
-        while data := self.reader.part(self.path, reached, _PIECE_BYTES):
+        reached, last = offset, offset + MAX_SEARCHED
+        while reached < last and (data := self.reader.part(self.path, reached, _PIECE_BYTES)):
             end = data.find(b"\n") + 1
             reached += end or len(data)
             if end:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from unspool.page.view import PageView
 
 _COPIED_FACTS = (
-    "title", "cwd", "branch", "models", "versions", "started", "last", "wall", "active", "turns", "images",
-    "compactions", "pull_requests",
+    "title", "cwd", "branch", "models", "versions", "started", "last", "wall", "active", "turns", "command_turns",
+    "images", "compactions", "pull_requests",
 )  # fmt: skip
 """Facts about a session that its head has under the same names."""
 
@@ -39,6 +39,8 @@ class OutlineTurn(msgspec.Struct, frozen=True, kw_only=True):
     took: float | None = None
     """Seconds from the prompt to its last message."""
     queued: bool = False
+    kind: str = ""
+    """What it begins with: `human`, `queued`, `plan` or `command`; nothing for what comes before the first."""
     tools: tuple[tuple[str, int], ...] = ()
     errors: int = 0
     cost: int = 0
@@ -70,6 +72,8 @@ class SessionHead(msgspec.Struct, frozen=True, kw_only=True):
     wall: float = 0.0
     active: float = 0.0
     turns: int = 0
+    """Prompts of a person."""
+    command_turns: int = 0
     calls: int = 0
     errors: int = 0
     images: int = 0
@@ -147,6 +151,7 @@ def _build_turns(index: SessionIndex, bills: Sequence[BilledRequest]) -> tuple[O
                 time=turn.time,
                 took=took.total_seconds() if took is not None else None,
                 queued=turn.queued,
+                kind=turn.kind,
                 tools=tuple(sorted(turn.tools.items(), key=lambda pair: -pair[1])),
                 errors=turn.errors,
                 cost=costs[number],
@@ -170,7 +175,7 @@ def _add_up(bills: Sequence[BilledRequest]) -> UsageTotals:
     # Not `prices.cost.total`: it looks up each price again, and this runs whenever a followed session has grown.
     return UsageTotals(
         responses=len(bills),
-        cost=sum(bill.cost for bill in bills),
+        cost_micros=sum(bill.cost for bill in bills),
         unpriced=sum(not bill.priced for bill in bills),
         **{name: sum(getattr(bill.response, name) for bill in bills) for name in names},
     )

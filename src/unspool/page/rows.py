@@ -189,12 +189,11 @@ class RowBuilder:
 
     def _prompt(self, step: PromptStep) -> TranscriptRow:
         blocks = written_blocks(step.entry)
-        row = self._open_row("prompt", step, typed_text(blocks))
-        name = "queued" if step.queued else "agent's task" if step.by_agent else "prompt"
+        row = self._open_row("prompt", step, step.text if step.is_command else typed_text(blocks))
         others = [blocks_to_text([block]) for block in blocks if not isinstance(block, Text)]
         images = images_in_blocks(blocks, step.entry.offset)
         words = " ".join(others) if len(others) > len(images) else ""
-        return replace(row, sign="›", name=name, pictures=images, outcome=words)
+        return replace(row, sign="›", name=step.name, pictures=images, outcome=words)
 
     def _call(self, step: ToolCallStep) -> TranscriptRow:
         call, result = step.call, step.call.result
@@ -210,7 +209,7 @@ class RowBuilder:
             target=describe_target(call.name, call.input, self._cwd)[:500],
             outcome=ended.words[:300],
             state=ended.state.value,
-            time=call.started,
+            time=call.start_timestamp,
             took=call.duration.total_seconds() if call.duration is not None else None,
             size=ended.size,
             pictures=images,
@@ -237,7 +236,7 @@ class RowBuilder:
         )  # fmt: skip
 
     def _bad_line(self, item: BadLine) -> TranscriptRow:
-        words = f"{size(item.length)} that could not be read"
+        words = f"{size(item.length)} unreadable"
         return TranscriptRow(
             key=f"{self._prefix}{item.offset}.0", kind="bad", sign="✗", name="bad line", target=item.reason[:300],
             outcome=words, state="failed", size=item.length,

@@ -95,6 +95,12 @@ class SectionReader:
         self._agent_of = agent_of
         self.image_offsets: dict[str, int] = {}
         """The offsets of lines with images that were shown, by the digest of the image."""
+        self._held: dict[tuple[str, Depth], list[TurnSection]] | None = None
+
+    def hold(self) -> None:
+        """Keep batches that are read from now on, and their lines: an exported file needs them twice."""
+        self._lines.hold()
+        self._held = {}
 
     def read_turns(self, numbers: range | None = None, depth: Depth = Depth.STEPS) -> list[TurnSection]:
         """Return turns with their rows; all of them if none are named."""
@@ -108,7 +114,12 @@ class SectionReader:
 
     def read_batch(self, batch: RowBatch, depth: Depth = Depth.STEPS) -> list[TurnSection]:
         """Return the sections of a batch with their rows."""
-        return [self._read_section(number, chunk, depth) for number, chunk in self._chunks(batch)]
+        if self._held is not None and (held := self._held.get((batch.id, depth))) is not None:
+            return held
+        sections = [self._read_section(number, chunk, depth) for number, chunk in self._chunks(batch)]
+        if self._held is not None:
+            self._held[batch.id, depth] = sections
+        return sections
 
     def batch_range(self, batch: RowBatch) -> tuple[int, int]:
         """Return the offsets between which a batch lies."""
@@ -169,7 +180,9 @@ class SectionReader:
                         calls[block.id] = self._pair(block, entry, entries)
                 elif isinstance(block, ToolResult) and index.calls[block.tool_use_id].use < 0:
                     orphans[block.tool_use_id] = index.calls[block.tool_use_id].result
-        story = Story(calls, orphans, index.queued, index.repeated, index.is_main)
+        story = Story(
+            calls, orphans, index.queued, index.repeated, index.is_main, index.commands, index.repeated_blocks
+        )
         return RowBuilder(index.fact_collector.cwd, self._prefix, self._agent_of).build(items, story)
 
     def _pair(self, use: ToolUse, entry: Entry, entries: dict[int, Entry]) -> ToolCall:

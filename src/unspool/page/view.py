@@ -23,12 +23,13 @@ from unspool.home import Session
 from unspool.page.agents import AgentReader
 from unspool.page.chart import BilledRequest, ContextChart, bill_requests, build_chart
 from unspool.page.images import ImageBytes, find_image
-from unspool.page.index import SessionIndex
+from unspool.page.index import RelatedCalls, SessionIndex
 from unspool.page.index_cache import pack_index, unpack_index
 from unspool.page.line_reader import LineReader
 from unspool.page.outline import SessionOutline, build_outline
 from unspool.page.rows import TranscriptRow, walk_rows
 from unspool.page.sections import RowBatch, SectionReader, TurnSection, split_into_batches
+from unspool.prices import known_cost
 from unspool.read import MAX_LINE, START, Change, Kind, Position, Source, pieces, scan
 
 _AGENT_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
@@ -94,6 +95,7 @@ class PageView:
         self.agents = AgentReader(self)
         self._bills: tuple[int, list[BilledRequest]] | None = None
         self._outline: tuple[int, SessionOutline] | None = None
+        self._related: tuple[int, RelatedCalls] | None = None
         # Hashes of the rows that may still change, by their keys.
         self._shown: dict[str, int] = {}
         self._open_agents: dict[str, PageView] = {}
@@ -139,7 +141,14 @@ class PageView:
 
     def _add_unfinished_line(self) -> None:
         """Add a last line without its end, if it is a whole document (rule 2)."""
-        rest = self.lines.reader.part(self.source.path, self._position.offset, MAX_LINE)
+        path, offset = self.source.path, self._position.offset
+        try:
+            size = path.stat().st_size
+        except OSError:  # gone meanwhile
+            return
+        if size - offset > MAX_LINE:  # too long to be held, or a sparse file: reading it at each request takes long
+            return
+        rest = self.lines.reader.part(path, offset, MAX_LINE)
         if rest.rstrip().endswith(b"}") and b"\n" not in rest:
             match decode(rest, self._position.offset):
                 case [Entry(flaws=()) as entry] if entry.offset >= self.index.end:
@@ -185,6 +194,13 @@ class PageView:
             self._bills = (self.index.end, bill_requests(self.index))
         return self._bills[1]
 
+    @property
+    def related_calls(self) -> RelatedCalls:
+        """The tool calls by what they have in common, gathered once: a search for each call would be quadratic."""
+        if self._related is None or self._related[0] != self.index.end:
+            self._related = (self.index.end, RelatedCalls(self.index.calls.values()))
+        return self._related[1]
+
     def outline(self) -> SessionOutline:
         """Return the facts about the session and its turns."""
         if self._outline is None or self._outline[0] != self.index.end:
@@ -199,6 +215,9 @@ class PageView:
         """Return the page as plain data, for its JSON variant."""
         outline: dict[str, Any] = msgspec.to_builtins(self.outline(), str_keys=True)
         sections = self.sections.read_turns(turns, depth)
+        usage = outline["head"]["usage"]
+        usage["cost_micros"] = known_cost(usage["cost_micros"], usage["unpriced"])
+        usage["cost"] = usage["cost_micros"]  # its name before 0.3
         return {**outline, "position": self.position, "sections": msgspec.to_builtins(sections)}
 
     def locate(self, key: str) -> tuple[PageView, int, int]:
@@ -209,7 +228,7 @@ class PageView:
         agent, slash, place = key.rpartition("/")
         offset, dot, block = place.partition(".")
         if not offset.isdecimal() or (dot and not block.isdecimal()) or len(offset) > 18 or len(block) > 9:
-            raise NotFound(f"no such step: `{key}`", hint="a step is named as in `1024.0`")
+            raise NotFound(f"no step matches `{key}`", hint="name a step like `1024.0`")
         view = self.open_agent(agent) if slash and agent != self.agent_id else self
         return (view, int(offset), int(block)) if dot else (view, *view._step_at(int(offset)))
 
@@ -221,7 +240,7 @@ class PageView:
                     place, _, number = call.key.partition(".")
                     return int(place), int(number)
         if entry is None and offset and self.lines.reader.part(self.lines.path, offset - 1, 1) != b"\n":
-            raise NotFound(f"no line begins at `{offset}`", hint="a step is named as in `1024.0`")
+            raise NotFound(f"no line starts at `{offset}`", hint="name a step like `1024.0`")
         return offset, 0
 
     # images
@@ -261,7 +280,7 @@ class PageView:
         among = (source for source in self.session.agent_sources if id in (source.agent_id, source.path.stem))
         source = next(among, None) or self._find_new_agent(id)
         if source is None:
-            raise NotFound(f"no such agent: `{id}`", hint="the page of the session lists its agents")
+            raise NotFound(f"no agent matches `{id}`", hint="choose an agent on the page of the session")
         view = self._open_agents.get(id)
         if view is None:
             view = PageView(self.session, source)

@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -21,6 +21,28 @@ from unspool.permissions.rules import PermissionRule, RuleSet
 
 Behaviour: TypeAlias = Literal["allow", "deny", "ask"]
 RuleMatcher: TypeAlias = Callable[[PermissionRule], bool]
+
+
+class CommandAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command that is allowed without a rule does, as far as files and programs go."""
+
+    programs: tuple[str, ...] = ()
+    """The programs that it runs, as the command names them."""
+    reads: tuple[str, ...] = ()
+    """The resolved paths that it reads. Of a folder that is the names in it and below it."""
+    trees: tuple[str, ...] = ()
+    """The resolved paths of folders in which it also reads files that it does not name."""
+    writes: tuple[str, ...] = ()
+    """The resolved paths that it writes."""
+
+    def join(self, other: CommandAccess) -> CommandAccess:
+        """Return what two commands do together."""
+        return CommandAccess(
+            programs=(*self.programs, *other.programs),
+            reads=(*self.reads, *other.reads),
+            trees=(*self.trees, *other.trees),
+            writes=(*self.writes, *other.writes),
+        )
 
 
 class RuleDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +56,10 @@ class RuleDecision(msgspec.Struct, frozen=True, kw_only=True):
     """Where the rule stands: user, project, local, flag, session, mode, built in."""
     suggestions: tuple[str, ...] = ()
     """Rules that would allow it from now on."""
+    sandbox: Literal["read", "edit"] | None = None
+    """Of a command that not only rules allow: whether it only reads, or also writes in the folders worked in."""
+    access: CommandAccess | None = None
+    """Of a command that is allowed without a rule: what it reads, writes and runs."""
 
 
 class PartDecision(NamedTuple):
@@ -46,8 +72,17 @@ class PartDecision(NamedTuple):
 class CallCheck:
     """The check of one call: the rules and the mode that hold, and the folders that the call is made in."""
 
-    def __init__(self, rules: RuleSet, paths: WorkspacePaths, *, mode: str, trusted: bool) -> None:
+    def __init__(
+        self, rules: RuleSet, paths: WorkspacePaths, *, mode: str, trusted: bool, rules_only: bool = False
+    ) -> None:
         self.rules, self.paths, self.mode, self.trusted = rules, paths, mode, trusted
+        self.rules_only = rules_only
+        """Whether no command is allowed without a rule, also not one that only reads: there is no sandbox for it."""
+
+    def with_allowed(self, added: Iterable[PermissionRule]) -> CallCheck:
+        """Return the same check with more rules that allow."""
+        rules = self.rules._replace(allow=(*self.rules.allow, *added))
+        return CallCheck(rules, self.paths, mode=self.mode, trusted=self.trusted, rules_only=self.rules_only)
 
     def first_rule(self, kind: Behaviour, tool: str, matches: RuleMatcher) -> PermissionRule | None:
         """Return the first rule of a kind that is about a tool and matches."""

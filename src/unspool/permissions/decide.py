@@ -3,6 +3,7 @@
 Rules
   1. Deny goes before ask, ask before allow, whatever the mode; then the mode decides, then the default of the tool.
   2. What no rule and no mode decides is asked about. Where nobody is to be asked (`dontAsk`), it is denied.
+  3. A rule is suggested only if with it the same call would not be asked about again.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from unspool.permissions.rules import (
     PermissionRule,
     canonical_tool_name,
     host_of_url,
+    parse_rule,
+    split_rules,
 )
-from unspool.permissions.shell_decide import decide_command
 
 Json: TypeAlias = dict[str, Any]
 _ALWAYS_ALLOWED = frozenset(
@@ -34,18 +36,35 @@ _ALWAYS_ALLOWED = frozenset(
 def decide_call(check: CallCheck, tool: str, input: Json) -> tuple[RuleDecision, list[PartDecision]]:
     """Return the decision about a call, and the decisions about its parts that led to it."""
     tool = canonical_tool_name(tool)
-    if tool == SHELL_TOOL:
-        command = input.get("command")
-        if not isinstance(command, str):
-            return by_default("ask", "its input has no command"), []
-        decision, parts = decide_command(check, command)
-    else:
-        decision = _decide_tool(check, tool, input)
-        parts = [PartDecision(tool, decision)]
+    decision, parts = _decide(check, tool, input)
+    if decision.suggestions:
+        suggestions = (rule for rule in decision.suggestions if _would_allow(rule, check, tool, input))
+        first = next(suggestions, None)
+        decision = msgspec.structs.replace(decision, suggestions=() if first is None else (first,))
     if check.mode == "dontAsk" and decision.behaviour == "ask":
         why = f"{decision.why}; in `dontAsk` what is not allowed is denied"
         decision = msgspec.structs.replace(decision, behaviour="deny", why=why)
     return decision, parts
+
+
+def _would_allow(suggestion: str, check: CallCheck, tool: str, input: Json) -> bool:
+    """Return whether a suggestion, which may be several rules, would allow a call."""
+    rules = [parse_rule(text, "session", check.paths.root) for text in split_rules(suggestion)]
+    valid = [rule for rule in rules if rule is not None]
+    return len(valid) == len(rules) and _decide(check.with_allowed(valid), tool, input)[0].behaviour == "allow"
+
+
+def _decide(check: CallCheck, tool: str, input: Json) -> tuple[RuleDecision, list[PartDecision]]:
+    """Decide on a call, with rules that might allow it."""
+    if tool == SHELL_TOOL:
+        command = input.get("command")
+        if not isinstance(command, str):
+            return by_default("ask", "its input has no command"), []
+        from unspool.permissions.shell_decide import decide_command  # start-up: a chat may run no command
+
+        return decide_command(check, command)
+    decision = _decide_tool(check, tool, input)
+    return decision, [PartDecision(tool, decision)]
 
 
 def _decide_tool(check: CallCheck, tool: str, input: Json) -> RuleDecision:

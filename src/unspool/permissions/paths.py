@@ -20,8 +20,6 @@ MAGIC = re.compile(r"[*?[]")
 """Characters that make a path a glob."""
 PARENT_IN_PATTERN = "The pattern must not contain `..`; give the folder as `path`."
 """What a model is told of such a glob."""
-_MAX_GLOB_PARTS = 2
-"""Stars in more parts of a path would have us search the whole tree."""
 _WILDCARDS = re.compile(r"[*?[{\\]")
 _PROTECTED_FOLDERS = frozenset(
     {".git", ".claude", ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".vscode", ".idea", ".husky",
@@ -82,12 +80,8 @@ class WorkspacePaths:
         # A quoted `~` is an ordinary character.
         text = word.text if word.has_tilde or not word.text.startswith("~") else f"./{word.text}"
         absolute, path = self.make_absolute(text, base), self.resolve(text, base)
-        matches: list[str] | None = []
-        if word.has_glob and absolute is not None and path is not None and self.is_inside(path):
-            if "**" in text or sum(1 for part in absolute.split("/") if MAGIC.search(part)) > _MAX_GLOB_PARTS:
-                return None
-            matches = self.expand_glob(absolute)
-        if matches is None:
+        matches = self.expand_glob(absolute) if word.has_glob and absolute is not None else []
+        if matches is None or "**" in (text if word.has_glob else ""):
             return None
         paths = [path, *(self.resolve(match, base) for match in matches)]
         known = [path for path in paths if path is not None]
@@ -120,8 +114,11 @@ class WorkspacePaths:
         """Return where an absolute path leads; None if it leads nowhere."""
         return posixpath.normpath(path)
 
-    def expand_glob(self, pattern: str) -> list[str] | None:
-        """Return the paths that match an absolute glob; None if they are too many."""
+    def expand_glob(self, pattern: str, *, hidden: bool = True) -> list[str] | None:
+        """Return the paths that match an absolute glob; None if they are too many.
+
+        With `hidden`, `*` matches also names that begin with a dot.
+        """
         return []
 
     def is_file(self, path: str) -> bool:

@@ -18,11 +18,12 @@ Rules
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NamedTuple
 
 from unspool.format.tools import EDIT_TOOLS
-from unspool.permissions.shell_parser import SimpleCommand, parse_command
+from unspool.permissions.shell_parser import SimpleCommand, Word, expand_braces, parse_command
 from unspool.permissions.shell_wrappers import find_risky_words, may_take_command
 
 READ_TOOLS = frozenset({"Read", "Glob", "Grep", "LS", "NotebookRead"})
@@ -50,7 +51,7 @@ class PermissionRule(NamedTuple):
     specifier: str | None
     """What is between the parentheses; None: the rule is about all calls of the tool."""
     source: str = "flag"
-    """user, project, local, flag, session, command."""
+    """user, project, local, flag, session, command; kept: by the user, outside of the folder."""
     folder: str = ""
     """The folder from which paths that begin with `/` are resolved."""
 
@@ -95,6 +96,13 @@ class PermissionRule(NamedTuple):
         names = {words[0], words[0].rpartition("/")[2]}
         variants = [(name, *rest) for name in names for rest in {words[1:], _skip_leading_options(words[1:])}]
         return any(_forbids_variant(self.specifier, variant) for variant in variants)
+
+    def may_forbid_words(self, words: tuple[Word, ...]) -> bool:
+        """Return whether a rule that forbids is about what these words may become, where that is not sure."""
+        named = _named_words(self.specifier) if self.specifier is not None else ()
+        if not named or not words or words[0].has_expansion:  # that the program is not known is a doubt of its own
+            return False
+        return any(_may_begin_with(variant, named) for variant in (words, (words[0], *_skip_options(words[1:]))))
 
     def matches_path(self, path: str, *, here: str, home: str, forbids: bool = False) -> bool:
         """Return whether a rule is about a path without links in it."""
@@ -225,10 +233,43 @@ def _forbids_variant(specifier: str, words: tuple[str, ...]) -> bool:
 
 def _skip_leading_options(words: tuple[str, ...]) -> tuple[str, ...]:
     """Leave out the options between a program and its subcommand: `git -C . push` is a push."""
+    return words[_count_leading_options(words) :]
+
+
+def _skip_options(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    return words[_count_leading_options(tuple(word.text for word in words)) :]
+
+
+def _count_leading_options(words: tuple[str, ...]) -> int:
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in ("-C", "-c") else 1
-    return words[at:]
+    return at
+
+
+def _named_words(specifier: str) -> tuple[str, ...]:
+    """Return the words that a command must begin with for a rule to match."""
+    named = _split_words(specifier.removesuffix(":*"))
+    first = next((at for at, word in enumerate(named) if "*" in word), len(named))
+    return named[:first]
+
+
+def _may_begin_with(words: tuple[Word, ...], named: tuple[str, ...]) -> bool:
+    """Return whether words may become others that begin with those that a rule names."""
+    for at, name in enumerate(named):
+        if at == len(words):
+            return False
+        word = words[at]
+        if word.has_expansion:
+            return True  # any word, and more than one
+        possible = expand_braces(word) if word.has_braces else [word.text]
+        if possible is None:
+            return True
+        if at == 0:
+            name, possible = name.casefold(), [text.rpartition("/")[2].casefold() for text in possible]
+        if not any(text == name or (word.has_glob and fnmatchcase(name, text)) for text in possible):
+            return False
+    return True
 
 
 @lru_cache(500)

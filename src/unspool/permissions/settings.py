@@ -5,8 +5,8 @@ Rules
      the last.
   2. Mistakes are reported, never skipped in silence: a rule that should deny must not get lost. A file that cannot be
      read as settings is an `Unreadable`.
-  3. `permissions`, `model` and, from the user's own file, `env` act. All other keys are Claude Code's: hooks, helpers,
-     servers and plugins of a settings file never run here.
+  3. `permissions`, `model`, `sandbox.enabled` and, from the user's own file, `env` act. All other keys are Claude
+     Code's: hooks, helpers, servers and plugins of a settings file never run here.
   4. A folder's settings cannot switch on `bypassPermissions`.
 """
 
@@ -40,6 +40,8 @@ class EffectiveSettings(NamedTuple):
     added: tuple[str, ...] = ()
     """Other folders that tools may work in; one may begin with `~`."""
     no_bypass: bool = False
+    sandbox: bool | None = None
+    """Whether commands run in a sandbox, by `sandbox.enabled`."""
     problems: tuple[str, ...] = ()
 
     def mode_problem(self, mode: str) -> str | None:
@@ -62,7 +64,7 @@ def add_settings(
     problems = [*settings.problems]
     permissions = document.get("permissions", {})
     if not isinstance(permissions, dict):
-        raise Unreadable(f"`permissions` in `{file.path}` is no object", hint="mend the file")
+        raise Unreadable(f"`permissions` in `{file.path}` is not an object", hint="fix the file")
     rules = {kind: _parse_rules(permissions.get(kind), file, problems) for kind in RuleSet._fields}
     mode, model = permissions.get("defaultMode"), document.get("model")
     acting = MODES if file.source == "user" else MODES[:-1]
@@ -74,6 +76,7 @@ def add_settings(
     if file.source != "user" and document.get("env"):
         problems.append(f"`env` of the {file.source} settings does not act")
     added = _only_texts(permissions.get("additionalDirectories"), "additionalDirectories", file, problems)
+    sandbox = _read_sandbox(document, file, problems)
     no_bypass = settings.no_bypass or permissions.get("disableBypassPermissionsMode") == "disable"
     return EffectiveSettings(
         rules=RuleSet(*((*getattr(settings.rules, kind), *rules[kind]) for kind in RuleSet._fields)),
@@ -82,6 +85,7 @@ def add_settings(
         environment=_parse_environment(environment) or settings.environment,
         added=(*settings.added, *(_join_folder(file.folder, text) for text in added)),
         no_bypass=no_bypass,
+        sandbox=settings.sandbox if sandbox is None else sandbox,
         problems=tuple(problems),
     )
 
@@ -92,9 +96,9 @@ def decode_settings(data: bytes, path: str) -> Json:
     try:
         value = msgspec.json.decode(data) if data.strip() else {}
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise Unreadable(f"`{path}` is no JSON: {str(error).lower()}", hint=hint) from None
+        raise Unreadable(f"`{path}` is not valid JSON: {str(error).lower()}", hint=hint) from None
     if not isinstance(value, dict):
-        raise Unreadable(f"`{path}` is no JSON object", hint=hint)
+        raise Unreadable(f"`{path}` is not a JSON object", hint=hint)
     return value
 
 
@@ -116,6 +120,18 @@ def _only_texts(value: Any, name: str, file: SettingsFile, problems: list[str]) 
             yield item
         else:
             problems.append(f"no text in `{name}` of the {file.source} settings: `{item}`")
+
+
+def _read_sandbox(document: Json, file: SettingsFile, problems: list[str]) -> bool | None:
+    """Return whether a file switches the sandbox on or off; only the user's own file can switch it off."""
+    section = document.get("sandbox")
+    enabled = section.get("enabled") if isinstance(section, dict) else None
+    if enabled is False and file.source != "user":
+        problems.append(
+            f"`sandbox.enabled` of the {file.source} settings does not act: only your own can switch it off"
+        )
+        return None
+    return enabled if isinstance(enabled, bool) else None
 
 
 def _parse_environment(value: Any) -> tuple[tuple[str, str], ...]:

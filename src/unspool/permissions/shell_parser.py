@@ -11,7 +11,9 @@ Rules
   2. A word's text is what the program would get, without quotes and backslashes. What the shell would expand is left
      unexpanded, and the word says so (`has_expansion`, `has_glob`, …).
   3. A doubt is never silent: unclosed quotes, functions, arrays, `case`, `[[`, arithmetic, `${…}` with more than a
-     name, control characters, nesting beyond `MAX_DEPTH`.
+     name, lines joined inside a word, control characters, nesting beyond `MAX_DEPTH`.
+  4. This parser finds what a command may run. What may run without a question has to be in a smaller grammar, that of
+     `shell_plain.py`.
 """
 
 from __future__ import annotations
@@ -20,15 +22,22 @@ import re
 from typing import NamedTuple
 
 MAX_DEPTH = 30
+_MAX_BRACE_WORDS = 256
 _BLANKS = " \t"
 _WORD_ENDS = " \t\n;&|<>()"
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9?$#!@*-]|\{[A-Za-z_]\w*\})", re.ASCII)
 _ARITHMETIC_ON_NUMBERS = re.compile(r"\$\(\(([0-9+\-*/% ]*)\)\)")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
 _REDIRECT = re.compile(r"[0-9]*(<<<|<<-|<<|<&|<>|<|>>|>\||>&|>)|&>>|&>")
-_CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u00a0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]"
+UNSEEN_CHARACTERS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f"
+    r"\u205f-\u206f\u2800\u3000\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
+    r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+"""Control characters, and characters that look like a space or like nothing: a person would not see them."""
+_JOINED_LINES = re.compile(r"(?<![ \t])\\\n")
+"""A backslash and a new line, without a blank before: a shell removes both, which may make one sign of two (`$` and
+`(`). In a here-document it may make the line that ends it."""
 _ANSI_C_QUOTES = re.compile(r"\$'((?:\\.|[^'\\])*)'", re.DOTALL)
 _ANSI_C_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
 _LETTER_ESCAPES = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
@@ -93,8 +102,10 @@ class ParsedCommand(NamedTuple):
 def parse_command(text: str) -> ParsedCommand:
     """Return the simple commands of a text, nested ones before those that contain them."""
     parser = _Parser(text, [], [], 0)
-    if _CONTROL.search(text):
+    if UNSEEN_CHARACTERS.search(text):
         parser.doubts.append("it has control characters or odd spaces in it")
+    if _JOINED_LINES.search(text) or ("<<" in text and "\\\n" in text):
+        parser.doubts.append("lines are joined inside a word")
     parser.parse_commands("")
     return ParsedCommand(tuple(parser.commands), tuple(dict.fromkeys(parser.doubts)))
 
@@ -106,6 +117,46 @@ def decode_ansi_c(text: str) -> str:
     'rm'
     """
     return _ANSI_C_ESCAPE.sub(_decode_escape, text)
+
+
+def expand_braces(word: Word) -> list[str] | None:
+    """Return the words that braces make of a word, which has no other expansion; None if they are not known.
+
+    >>> expand_braces(parse_command("x {{a},r{m,}}").commands[0].words[1])
+    ['{a}', 'rm', 'r']
+    """
+    # Quotes inside of braces hide commas, and where they were is not in the text.
+    return _expand_text(word.text) if word.raw == word.text else None
+
+
+def _expand_text(text: str) -> list[str] | None:
+    start = text.find("{")
+    while start >= 0:
+        parts = _split_group(text, start)
+        if parts is None or (len(parts) == 2 and ".." in parts[0]):
+            return None  # not closed, or a range
+        *middles, tail = parts
+        if len(middles) > 1:
+            tails, inner = _expand_text(tail), [_expand_text(middle) for middle in middles]
+            if tails is None or None in inner:
+                return None
+            expanded = [text[:start] + each + rest for words in inner for each in words or [] for rest in tails]
+            return expanded if len(expanded) <= _MAX_BRACE_WORDS else None
+        start = text.find("{", start + 1)
+    return [text]
+
+
+def _split_group(text: str, start: int) -> list[str] | None:
+    """Split a group in braces at its commas; return its parts, and the text after it. None if it is not closed."""
+    depth, last, parts = 0, start + 1, list[str]()
+    for at in range(start, len(text)):
+        depth += (text[at] == "{") - (text[at] == "}")
+        if depth == 0:
+            return [*parts, text[last:at], text[at + 1 :]]
+        if text[at] == "," and depth == 1:
+            parts.append(text[last:at])
+            last = at + 1
+    return None
 
 
 def _decode_escape(match: re.Match[str]) -> str:
@@ -321,7 +372,8 @@ class _Parser:
                 self._parse_character(character, word, start)
         raw, text, marks = self.text[start : self.at], "".join(word.pieces), word.marks
         has_glob = not marks.isdisjoint("*?") or ("[" in marks and "]" in raw)
-        has_braces = "{" in marks and re.search(r"\{[^{}]*(,|\.\.)", raw) is not None
+        # Wherever the comma stands: braces can be nested, and parts of them quoted.
+        has_braces = "{" in marks and ("," in raw or ".." in raw)
         return Word(text, raw, "expansion" in marks, has_glob, has_braces, "~" in marks)
 
     def _parse_character(self, character: str, word: _WordBuilder, start: int) -> None:

@@ -1,35 +1,25 @@
 """Recognise commands that only read: a simple command in, the files that it reads out. Pure.
 
 Rules
-  1. A program is in the table with the options it may have; any other option makes the command more than a read.
-  2. Each word that may be a path is returned as one: whether it may be read is for the caller to decide.
-  3. A word that the shell would expand is understood only if it is a glob that cannot become an option.
+  1. A program is in the table with the options that are known to be harmless. An option that is not there, also an
+     abbreviated one, makes the command more than a read.
+  2. Options are taken apart as `getopt` does: `-n5`, `-n 5`, `-rn`, `--lines=5`, `--lines 5`, and none after `--`.
+  3. Every word that may be a path is returned as one: whether it may be read is for the caller to decide.
+  4. All words are literal: the caller has replaced globs by the files that they match. A file whose name begins with
+     `-` counts as an option then.
+  5. No program is here that reads settings of the folder it runs in, except git, which the caller allows in trusted
+     folders only.
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from unspool.permissions.shell_parser import SimpleCommand, Word
 from unspool.permissions.shell_wrappers import SYSTEM_FOLDERS
-
-_ANY_OPTION = r"-.*"
-_NO_OPTION = r"(?!)"
-_HARMLESS_VARIABLE = re.compile(
-    r"\$(\?|\$|#|!|HOME|PWD|OLDPWD|USER|SHELL|PATH|LANG|TERM|HOSTNAME|RANDOM|SECONDS)|\$\{(HOME|PWD|USER)\}"
-)
-
-
-class _Program(NamedTuple):
-    """The options and words with which a program only reads."""
-
-    options: str = _ANY_OPTION
-    leading_words: int = 0
-    """How many words come before the files, such as a pattern to search for."""
-    has_files: bool = True
-    max_words: int = 1000
-    """How many words that are no options it may have."""
 
 
 class ReadOnlyCommand(NamedTuple):
@@ -40,85 +30,316 @@ class ReadOnlyCommand(NamedTuple):
     """Where `cd` goes."""
     is_recursive: bool = False
     """Whether it reads files that its words do not name."""
+    follows_links: bool = False
+    """Whether it reads what links lead to, in a folder that a word names."""
     is_git: bool = False
 
 
-_WORDS_ONLY = _Program(has_files=False)
-_NO_WORDS = _Program(_NO_OPTION, has_files=False, max_words=0)
-_GREP_OPTIONS = (
-    r"-[abcEFGhHiIlLnoPqrsvwxyzZ]*|-[ABCm]\d*|-e|--(color|colour|include|exclude|exclude-dir|context|max-count)(=.*)?|"
-    r"--(line-number|ignore-case|recursive|count|files-with-matches|files-without-match|only-matching|with-filename|"
-    r"no-filename|word-regexp|fixed-strings|extended-regexp|invert-match|quiet)"
+class _Options(NamedTuple):
+    """The options with which a program only reads, and what its other words are."""
+
+    flags: str = ""
+    """Letters of options without a value."""
+    values: str = ""
+    """Letters of options that take a value."""
+    words: str = ""
+    """Long options without a value; one that ends with `=` may have a value after that sign."""
+    value_words: str = ""
+    """Long options that take a value."""
+    file_options: str = ""
+    """Those options of `values` and `value_words` whose value is a file."""
+    takes_numbers: bool = False
+    """Whether `-5` is an option."""
+    takes_files: bool = True
+    """Whether the words that are no options are files."""
+    leading: int = 0
+    """How many words come before the files, such as a pattern to search for."""
+    most: int = 1000
+    """How many words that are no options it may have."""
+    joins_values: bool = True
+    """Whether a value may be written in one word with its letter, and letters before that one."""
+
+
+class _Arguments(NamedTuple):
+    """The words of a command, taken apart."""
+
+    options: tuple[tuple[str, Word | None], ...]
+    """Each option by its letter or long name, with its value."""
+    operands: tuple[Word, ...]
+
+    def has(self, *names: str) -> bool:
+        """Return whether one of some options is there."""
+        return any(name in names for name, _ in self.options)
+
+
+_TEXT = _Options(takes_files=False)
+_NOTHING = _Options(takes_files=False, most=0)
+_DIGEST = _Options("btz", "", "binary text tag zero")
+_GREP = _Options(
+    "abcEFGhHiIlLnoPqrsvwxyzZTU",
+    "ABCem",
+    "extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case word-regexp line-regexp "
+    "null-data no-messages invert-match byte-offset line-number line-buffered with-filename no-filename only-matching "
+    "quiet silent text recursive files-without-match files-with-matches count initial-tab null color= colour=",
+    "regexp max-count after-context before-context context include exclude exclude-dir binary-files label",
+    takes_numbers=True,
+    leading=1,
 )
-_RG_OPTIONS = (
-    r"-[cFhHiIlnNopPqsSuUvwx]*|-[ABCmMtTgj]\S*|-e|--(files|hidden|no-ignore|count|line-number|no-heading|heading|json|"
-    r"stats|multiline|smart-case|ignore-case|word-regexp|fixed-strings|files-with-matches|only-matching|trim|vimgrep|"
-    r"no-line-number|type-list|no-messages)|--(color|type|type-not|glob|iglob|context|max-count|max-depth|sort|sortr|"
-    r"max-filesize|max-columns|after-context|before-context)(=.*)?"
+_RG = _Options(
+    "cFhHiIlnNopPqsSuUvwx0",
+    "ABCmMtTgjed",
+    "files hidden no-ignore no-ignore-vcs count count-matches line-number no-line-number no-heading heading json stats "
+    "multiline multiline-dotall smart-case ignore-case case-sensitive word-regexp line-regexp fixed-strings "
+    "files-with-matches files-without-match only-matching trim vimgrep type-list no-messages no-filename with-filename "
+    "invert-match quiet pcre2 text null column no-config pretty no-follow crlf",
+    "color type type-not glob iglob context max-count max-depth sort sortr max-filesize max-columns after-context "
+    "before-context regexp replace threads engine encoding",
+    leading=1,
 )
-_FIND_OPTIONS = (
-    r"-(name|iname|path|ipath|wholename|regex|iregex|type|maxdepth|mindepth|size|mtime|mmin|ctime|cmin|atime|amin|newer|"
-    r"empty|not|o|or|a|and|print|print0|ls|prune|user|group|perm|executable|readable|writable|links|depth|xdev|mount|"
-    r"true|false|printf|quit)"
+_PROGRAMS: Final = MappingProxyType(
+    {
+        "cat": _Options(
+            "AbeEnstTuv", "", "show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting"
+        ),
+        "tac": _Options("br", "s", "before regex", "separator"),
+        "head": _Options("qvz", "nc", "quiet silent verbose zero-terminated", "lines bytes", takes_numbers=True),
+        "tail": _Options(
+            "fFqrvz", "nc", "follow= retry quiet silent verbose zero-terminated", "lines bytes", takes_numbers=True
+        ),
+        **dict.fromkeys(
+            ("ls", "dir", "vdir"),
+            _Options(
+                "aAbBcCdfFgGhiklmnNopqQrRsStuUvxX1",
+                "",
+                "all almost-all author escape directory classify= color= full-time human-readable inode recursive "
+                "reverse size si group-directories-first no-group numeric-uid-gid file-type quote-name zero "
+                "kibibytes literal ignore-backups",
+                "sort time time-style hide ignore indicator-style format width tabsize block-size quoting-style",
+            ),
+        ),
+        "nl": _Options("p", "bdfhilnsvw", "no-renumber", "body-numbering number-format number-width number-separator"),
+        "rev": _Options(),
+        "fold": _Options("bs", "w", "bytes spaces", "width", takes_numbers=True),
+        # To GNU `-f` has no value, to BSD a format: which counts as a file here, and is none.
+        "stat": _Options("Lftx", "c", "dereference file-system terse", "format printf"),
+        "readlink": _Options("efmnqsvz", "", "canonicalize canonicalize-existing canonicalize-missing no-newline"),
+        "realpath": _Options(
+            "eLmPqsz",
+            "",
+            "canonicalize-existing canonicalize-missing logical physical quiet strip no-symlinks zero",
+            "relative-to relative-base",
+            file_options="relative-to relative-base",
+        ),
+        "cut": _Options(
+            "nsz",
+            "bcdf",
+            "complement only-delimited zero-terminated",
+            "bytes characters fields delimiter output-delimiter",
+        ),
+        "cmp": _Options("bls", "in", "print-bytes verbose silent quiet", "bytes ignore-initial", most=4),
+        "comm": _Options("123z", "", "check-order nocheck-order total zero-terminated", "output-delimiter", most=2),
+        "strings": _Options("afow", "net", "all print-file-name", "bytes radix encoding"),
+        "cksum": _Options(),
+        "expand": _Options("i", "t", "initial", "tabs"),
+        "unexpand": _Options("a", "t", "all first-only", "tabs"),
+        "paste": _Options("sz", "d", "serial zero-terminated", "delimiters"),
+        "basename": _Options("az", "s", "multiple zero", "suffix", takes_files=False),
+        "dirname": _Options("z", "", "zero", takes_files=False),
+        # Not `-f`: BSD hands the format to `printf`, with `%n` and all.
+        "seq": _Options("w", "s", "equal-width", "separator", takes_numbers=True, takes_files=False, most=3),
+        "pwd": _Options("LP", takes_files=False, most=0),
+        "uname": _Options(
+            "amnrspoiv",
+            "",
+            "all kernel-name nodename kernel-release kernel-version machine operating-system",
+            takes_files=False,
+            most=0,
+        ),
+        "id": _Options("gGnruzZ", "", "user group groups name real zero", takes_files=False, most=1),
+        **dict.fromkeys(("whoami", "arch", "tty", "logname", "locale", "uptime"), _NOTHING),
+        "groups": _Options(takes_files=False, most=1),
+        "nproc": _Options("", "", "all", "ignore", takes_files=False, most=0),
+        "which": _Options("as", "", "all", takes_files=False),
+        "type": _Options("afptP", takes_files=False),
+        "sleep": _TEXT,
+        "tr": _Options("cCdst", "", "complement delete squeeze-repeats truncate-set1", takes_files=False, most=2),
+        "wc": _Options("clmwL", "", "lines words bytes chars max-line-length", "total"),
+        "du": _Options(
+            "abchkmsS0x",
+            "dt",
+            "all apparent-size bytes total human-readable si summarize separate-dirs null one-file-system",
+            "max-depth exclude threshold",
+        ),
+        "df": _Options("ahHiklPT", "tx", "all human-readable si inodes local portability print-type output=", "type"),
+        "free": _Options("bghklmtw", "", "bytes kibi mebi gibi human lohi total wide", takes_files=False, most=0),
+        "file": _Options(
+            "bhikLN0",
+            "",
+            "brief mime mime-type mime-encoding extension keep-going dereference no-dereference no-pad print0",
+        ),
+        **dict.fromkeys(("md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum"), _DIGEST),
+        "shasum": _Options("bt", "a", "binary text", "algorithm"),
+        "od": _Options("abcdfhilosxv", "ANjt", "output-duplicates", "address-radix skip-bytes read-bytes format"),
+        "hexdump": _Options("bcCdovx", "ns", "canonical", "length skip"),
+        **dict.fromkeys(("grep", "egrep", "fgrep"), _GREP),
+        "rg": _RG,
+        "sort": _Options(
+            "bdfghiMnrRuVcCsmz",
+            "kt",
+            "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort ignore-nonprinting month-sort "
+            "human-numeric-sort numeric-sort random-sort reverse version-sort check= merge stable unique "
+            "zero-terminated",
+            "key field-separator sort",
+        ),
+        # A second word is the file that it writes.
+        "uniq": _Options(
+            "cdDiuz", "fsw", "count repeated unique ignore-case zero-terminated", "skip-fields skip-chars", most=1
+        ),
+        # Not `-l`, which runs `pr`; not `-r`, which follows links.
+        "diff": _Options(
+            "aBbcdeEiNnpqstTuwy",
+            "CIUW",
+            "brief report-identical-files side-by-side suppress-common-lines ignore-case ignore-tab-expansion "
+            "ignore-space-change ignore-all-space ignore-blank-lines ignore-trailing-space text minimal unified= "
+            "context= color= normal no-dereference strip-trailing-cr expand-tabs initial-tab show-c-function",
+            "width label ignore-matching-lines",
+        ),
+        "column": _Options("tx", "cs", "table fillrows", "separator output-width"),
+        # It is one of the programs that take the values of all letters from the words behind.
+        "tree": _Options(
+            "aAcCdDfFghiJnNpqQrsStuUvxX",
+            "LPI",
+            "dirsfirst filesfirst noreport gitignore prune du inodes device matchdirs ignore-case",
+            "sort filelimit timefmt",
+            joins_values=False,
+        ),
+        "date": _Options(
+            "uRI",
+            "dr",
+            "utc universal rfc-email iso-8601= debug",
+            "date rfc-3339 reference",
+            file_options="r reference",
+            takes_files=False,
+            most=1,
+        ),
+        # Not `-f`, `-d`, `-i` and `-A`, which ask a name server.
+        "hostname": _Options("Is", "", "short all-ip-addresses", takes_files=False, most=0),
+        "ps": _Options("Aefl", "op", takes_files=False, most=1),
+        "jq": _Options(
+            "rcesnSMCjaR",
+            "",
+            "raw-output compact-output exit-status slurp null-input sort-keys monochrome-output color-output "
+            "join-output ascii-output raw-input tab stream seq",
+            "indent",
+            leading=1,
+        ),
+        "cd": _Options(most=1),
+    }
 )
-_PROGRAMS = {
-    **dict.fromkeys(("cat", "tac", "head", "tail", "ls", "nl", "rev", "fold", "stat", "readlink", "realpath", "cut",
-                     "cmp", "comm", "strings", "cksum", "dir", "vdir", "expand", "unexpand", "paste"), _Program()),
-    **dict.fromkeys(("basename", "dirname", "echo", "seq", "expr", "true", "false", ":", "pwd", "uname", "whoami", "id",
-                     "groups", "arch", "nproc", "tty", "logname", "which", "type", "sleep", "factor",
-                     "tr"), _WORDS_ONLY),
-    **dict.fromkeys(("uptime", "jobs", "wait", "locale"), _NO_WORDS),
-    "printf": _Program(_NO_OPTION, has_files=False),
-    "wc": _Program(r"-[clmwL]+|--(lines|words|bytes|chars|max-line-length)"),
-    "du": _Program(r"-[abcDhkmsS]+|-d\d*|--(max-depth|exclude)=.*|--(human-readable|summarize|apparent-size|total)"),
-    "df": _Program(r"-[ahHiklPTx]+|--human-readable"),
-    "free": _Program(r"-[bkmght]+", has_files=False, max_words=0),
-    "file": _Program(r"-[biLhN0]+|--mime(-type|-encoding)?|--brief"),
-    **dict.fromkeys(("md5sum", "sha1sum", "sha256sum"), _Program(_NO_OPTION)), "shasum": _Program(r"-a|\d+"),
-    "od": _Program(r"-[abcdfhilosxv]+|-[ANjt]\S*"), "hexdump": _Program(r"-[bcCdovx]+|-[ns]\d*"),
-    **dict.fromkeys(("grep", "egrep", "fgrep"), _Program(_GREP_OPTIONS, 1)), "rg": _Program(_RG_OPTIONS, 1),
-    "sort": _Program(r"-[bdfghinMrRuVcCsz]+|-[kt]\S*|--(reverse|unique|numeric-sort|human-numeric-sort|version-sort)"),
-    "uniq": _Program(r"-[cdiuz]+|-[fsw]\d*|--count|--repeated", max_words=1),
-    "diff": _Program(r"-[aBbcdEeiNnpqstuwWy]+|-[UC]\d*|--(brief|unified|side-by-side|color|stat)(=\w+)?|--ignore-.*"),
-    "column": _Program(r"-[tx]+|-s|-c\d*"),
-    "tree": _Program(r"-[aACdDfFghinNpQrsStuUvx]+|-[LPI]\S*|--(dirsfirst|noreport|gitignore|prune|du)"),
-    "date": _Program(r"-[uIR]\S*|-d|--(date|iso-8601|utc|rfc-3339)(=.*)?", has_files=False),
-    "hostname": _Program(r"-[fsdiI]", has_files=False, max_words=0),
-    "ps": _Program(r"-ef|-e|-f|-A", has_files=False, max_words=0),
-    "jq": _Program(r"-[rcesnSMCja]+|--(raw-output|compact-output|slurp|null-input|sort-keys|exit-status|tab)", 1),
-    "find": _Program(_FIND_OPTIONS),
-    "test": _Program(r"-[bcdefghknprstuwxzLOSG]", max_words=3), "[": _Program(r"-[bcdefghknprstuwxzLOSG]", max_words=4),
-    "cd": _Program(_NO_OPTION, max_words=1),
-}  # fmt: skip
-_GIT_OPTIONS = (
-    r"--(oneline|(num|short|dir)?stat|name-only|name-status|cached|staged|graph|decorate(=\w+)?|all|short|abbrev-ref|"
-    r"abbrev-commit|show-toplevel|show-current|show-prefix|is-inside-work-tree|verify|quiet|no-color|color(=\w+)?|branch|"
-    r"no-merges|merges|first-parent|reverse|follow|patch|no-patch|word-diff(=\w+)?|ignore-(all-space|space-change)|"
-    r"(since|until|after|before|author|committer|grep|format|date|sort|diff-filter|max-count|skip|unified)=.*|"
-    r"pretty(=.*)?|summary|tags|long|always|dirty|others|exclude-standard|modified|deleted|untracked-files(=\w+)?|ignored|"
-    r"porcelain(=v?\w+)?|list|verbose|no-ext-diff|no-textconv|minimal|patience|histogram|left-right|count|heads|stage|"
-    r"full-index|no-renames|find-renames|show-signature|pickaxe-all|merge-base|raw|check|root|topo-order|date-order)|"
-    r"-\d+|-[pnsuvzbrlwMtiLSGUqaeEh]+\d*|--"
-)
-_GIT_READING = {
-    **dict.fromkeys(("status", "log", "diff", "show", "blame", "shortlog", "ls-files", "ls-tree", "rev-parse",
-                     "rev-list", "describe", "merge-base", "name-rev", "whatchanged", "show-ref", "for-each-ref",
-                     "count-objects"), _GIT_OPTIONS),
-    "cat-file": r"-[pts]",
-}  # fmt: skip
-_GIT_LISTING = {
-    "branch": r"-[arvl]+|--(all|remotes|list|show-current|verbose|no-color|sort=.*)",
-    "tag": r"-l|--list|-n\d*|--sort=.*",
-    "remote": r"-v|--verbose",
-    "stash": r"list|show",
-    "worktree": r"list|--porcelain",
-    "reflog": r"show|-\d+",
-}
-_WITH_VERSION_OPTION = frozenset(
-    {"node", "npm", "npx", "yarn", "pnpm", "python", "python3", "pip", "pip3", "uv", "cargo", "rustc", "go", "java",
-     "javac", "ruby", "git", "make", "cmake", "gcc", "clang", "docker", "bash", "perl", "php", "deno", "bun", "rg"}
+
+_VERSION_OPTIONS: Final = MappingProxyType(
+    dict.fromkeys(
+        ("pip", "pip3", "ruby", "gcc", "g++", "cc", "clang", "cmake", "bash", "zsh", "perl", "php", "jq", "rg", "curl",
+         "sqlite3", "psql", "gh"),
+        ("--version",),
+    )
+    | dict.fromkeys(("python", "python3"), ("--version", "-V"))
+    | dict.fromkeys(("java", "javac"), ("--version", "-version"))
+    | {"node": ("--version", "-v")}
 )  # fmt: skip
-_SED_PRINTING = re.compile(r"(\d+|\$)(,(\d+|\$|\+\d+))?[pq](;(\d+|\$)(,(\d+|\$|\+\d+))?[pq])*")
+"""Programs that print their version, and read no settings of the folder before that: `npm`, `yarn`, `pnpm`, `cargo`,
+`rustc`, `go`, `uv`, `make`, `deno`, `bun` do, and some run what those settings name."""
+
+_FIND_TESTS: Final = MappingProxyType(
+    dict.fromkeys(
+        ("name", "iname", "path", "ipath", "wholename", "iwholename", "regex", "iregex", "regextype", "type", "xtype",
+         "maxdepth", "mindepth", "size", "mtime", "mmin", "ctime", "cmin", "atime", "amin", "user", "group", "perm",
+         "links", "printf", "newer", "anewer", "cnewer", "samefile", "inum", "uid", "gid"),
+        1,
+    )
+    | dict.fromkeys(
+        ("empty", "not", "o", "or", "a", "and", "print", "print0", "ls", "prune", "executable", "readable", "writable",
+         "depth", "xdev", "mount", "true", "false", "quit", "nouser", "nogroup", "daystart", "noleaf"),
+        0,
+    )
+)  # fmt: skip
+"""What `find` may be asked, and how many words follow it. Not `-L` and `-follow`: links may lead out of the folder."""
+_FIND_FILES = frozenset({"-newer", "-anewer", "-cnewer", "-samefile"})
+
+_GIT_FORMATS = (
+    r"--(oneline|(num|short|dir)?stat(=[\d,]+)?|name-only|name-status|cached|staged|graph|decorate(=\w+)?|all|short|"
+    r"abbrev-ref|abbrev-commit|abbrev=\d+|show-toplevel|show-current|show-prefix|is-inside-work-tree|verify|quiet|"
+    r"no-color|color(=\w+)?|branch|branches|remotes|no-merges|merges|first-parent|reverse|follow|patch|no-patch|"
+    r"word-diff(=\w+)?|ignore-(all-space|space-change|blank-lines)|"
+    r"(since|until|after|before|author|committer|grep|format|date|sort|diff-filter|max-count|skip|unified|points-at|"
+    r"contains|no-contains|merged|no-merged)=.*|"
+    r"pretty(=.*)?|summary|tags|long|always|dirty|others|exclude-standard|modified|deleted|untracked-files(=\w+)?|"
+    r"ignored|porcelain(=v?\w+)?|list|verbose|no-ext-diff|no-textconv|minimal|patience|histogram|left-right|count|"
+    r"heads|stage|full-index|no-renames|find-renames|show-signature|pickaxe-all|merge-base|raw|check|root|topo-order|"
+    r"date-order|exit-code|no-prefix|full-name|error-unmatch|ancestry-path|cherry-pick|simplify-by-decoration|relative)|"
+    r"-\d+|-[pnsuvzbrlwMtiLSGUqaeEhmc]+\d*|--"
+)
+_GIT_READING: Final = MappingProxyType(
+    dict.fromkeys(
+        ("status", "log", "diff", "show", "blame", "shortlog", "ls-files", "ls-tree", "rev-parse", "rev-list",
+         "describe", "merge-base", "name-rev", "whatchanged", "show-ref", "for-each-ref", "count-objects",
+         "diff-tree", "check-ignore"),
+        _GIT_FORMATS,
+    )
+    | {"cat-file": r"-[pts]"}
+)  # fmt: skip
+_GIT_LISTING: Final = MappingProxyType(
+    {
+        "branch": r"-[arvl]+|--(all|remotes|list|show-current|verbose|no-color|sort=.*)",
+        "tag": r"-l|--list|-n\d*|--sort=.*",
+        "remote": r"-v|--verbose",
+        "stash": r"list|show",
+        "worktree": r"list|--porcelain",
+        "reflog": r"show|-\d+",
+    }
+)
+
+_SED_ADDRESS = r"(?:\d+|\$|/[^/\\\n\[\]]+/)"
+_SED_STEP = re.compile(
+    # Only printing, deleting from the output, quitting, and substitutions without the flags `e` and `w`. No brackets:
+    # a delimiter in them ends the pattern for one sed and not for another.
+    rf"\s*(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|\+\d+))?!?)?"
+    r"(?:[pqd=]|s([/|#,:@])(?:\\[^\n]|(?!\1)[^\\\n\[\]])*\1(?:\\[^\n]|(?!\1)[^\\\n])*\1[gpiI0-9]*)\s*"
+)
+_PRINTF_FORMAT = re.compile(r"(?:[^%\\]|\\[abefnrtv\\\"'0-7x]|%%|%[-+ 0#]*\d*(?:\.\d+)?[sdiufgexXoc])*")
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
+_TEST_UNARY = frozenset(f"-{letter}" for letter in "bcdefghknprstuwxzLOSG")
+_TEST_TEXT = frozenset({"=", "==", "!=", "-nt", "-ot", "-ef"})
+_TEST_NUMBER = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+_JQ_REACHES_OUT = re.compile(r"env|ENV|import|include|input_filename|modulemeta|get_search_list|__")
+_RESPONSE_FILE = "@"
+"""How a word begins from which some programs read their options."""
+_PS_WORDS = frozenset({"aux", "axu", "ax", "auxf", "auxw", "auxww"})
+
+
+def match_read_only(command: SimpleCommand) -> ReadOnlyCommand | None:
+    """Return what a command reads; None if it may do anything else. Its words are literal, or name the home folder."""
+    name, words = _system_program(command), command.words[1:]
+    if name is None or any(word.has_glob or word.has_braces for word in words):
+        return None
+    if name == "echo":
+        return ReadOnlyCommand()
+    if any(map(_is_unknown, words)):
+        return None
+    if (special := _SPECIAL_PROGRAMS.get(name)) is not None:
+        return special(words)
+    if name in _VERSION_OPTIONS and len(words) == 1 and words[0].text in _VERSION_OPTIONS[name]:
+        return ReadOnlyCommand()
+    options = _PROGRAMS.get(name)
+    arguments = _parse_arguments(options, words) if options is not None else None
+    if options is None or arguments is None:
+        return None
+    return _read_by_table(name, options, arguments)
+
+
+def _is_unknown(word: Word) -> bool:
+    """Return whether a word has `$?` in it: no matter to a program that only prints its words, but to others."""
+    return word.has_expansion
 
 
 def _system_program(command: SimpleCommand) -> str | None:
@@ -129,78 +350,154 @@ def _system_program(command: SimpleCommand) -> str | None:
     return name if not slash or f"{folder}/" in SYSTEM_FOLDERS else None
 
 
-def match_read_only(command: SimpleCommand) -> ReadOnlyCommand | None:
-    """Return what a command reads; None if it may do anything else."""
-    name, words = _system_program(command), command.words[1:]
-    if name is None or any(_is_not_understood(word, name) for word in words):
+def _parse_arguments(options: _Options, words: Sequence[Word]) -> _Arguments | None:
+    """Take the words of a command apart; None if there is an option that is not in the table."""
+    found: list[tuple[str, Word | None]] = []
+    operands: list[Word] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word.text == "--":
+            operands += rest
+            break
+        if not word.text.startswith("-") or word.text == "-" or word.has_tilde:
+            operands.append(word)
+        elif options.takes_numbers and re.fullmatch(r"-\d+", word.text):
+            found.append(("number", None))
+        else:
+            parse = _parse_long if word.text.startswith("--") else _parse_letters
+            parsed = parse(options, word, rest)
+            if parsed is None:
+                return None
+            found += parsed
+    if len(operands) > options.most:
         return None
-    texts = [word.text for word in words]
-    version_options = (["--version"], ["-V"], ["-v"]) if name in ("node", "npm") else (["--version"], ["-V"])
-    if name in _WITH_VERSION_OPTION and texts in version_options:
-        return ReadOnlyCommand()
-    if name == "command" and len(texts) == 2 and texts[0] in ("-v", "-V"):
-        return ReadOnlyCommand()
-    if name == "git":
-        return _match_git(words)
-    if name == "sed":
-        return _match_sed(words)
-    program = _PROGRAMS.get(name)
-    return _match_program(name, program, words) if program is not None else None
+    return _Arguments(tuple(found), tuple(operands))
 
 
-def _is_not_understood(word: Word, name: str) -> bool:
-    if word.has_braces:
-        return True
-    if word.has_expansion:
-        rest = _HARMLESS_VARIABLE.sub("", word.raw)
-        return name not in ("echo", "printf") or "$" in rest or "`" in rest
-    # A file called `-x` matches `*`: it would be an option, unless every option is harmless.
-    takes_any = name in _PROGRAMS and _PROGRAMS[name].options == _ANY_OPTION
-    return word.has_glob and word.text[:1] in ("*", "?", "[", "-") and not takes_any
+def _parse_long(options: _Options, word: Word, rest: list[Word]) -> list[tuple[str, Word | None]] | None:
+    name, sign, value = word.text[2:].partition("=")
+    if name in options.value_words.split():
+        if sign:
+            return [(name, Word(value, value))]
+        return [(name, rest.pop(0))] if rest else None
+    is_known = f"{name}=" in options.words.split() or (not sign and name in options.words.split())
+    return [(name, Word(value, value) if sign else None)] if is_known else None
 
 
-def _match_program(name: str, program: _Program, words: tuple[Word, ...]) -> ReadOnlyCommand | None:
-    options = [word.text for word in words if word.text.startswith("-") and word.text != "-"]
-    others = [word for word in words if not word.text.startswith("-")]
-    if any(option != "--" and not re.fullmatch(program.options, option) for option in options):
-        return None
-    if len(others) > program.max_words:
-        return None
+def _parse_letters(options: _Options, word: Word, rest: list[Word]) -> list[tuple[str, Word | None]] | None:
+    found: list[tuple[str, Word | None]] = []
+    letters = word.text[1:]
+    for at, letter in enumerate(letters):
+        if letter in options.flags:
+            found.append((letter, None))
+            continue
+        if letter not in options.values or not (options.joins_values or len(letters) == 1):
+            return None
+        value = letters[at + 1 :]
+        if not value and not rest:
+            return None
+        return [*found, (letter, Word(value, value) if value else rest.pop(0))]
+    return found or None
+
+
+def _read_by_table(name: str, options: _Options, arguments: _Arguments) -> ReadOnlyCommand | None:
+    operands = arguments.operands
     if name == "cd":
-        return ReadOnlyCommand(folder=others[0]) if others else None
-    if name == "jq" and re.search(r"env|ENV|import|include|input", "".join(word.text for word in others[:1])):
-        return None
-    if name == "date" and "-d" not in options and any(not word.text.startswith("+") for word in others):
+        return ReadOnlyCommand(folder=operands[0]) if operands and operands[0].text != "-" else None
+    if name == "date" and any(not word.text.startswith("+") for word in operands):
         return None  # `date 01010000` sets the clock
-    if name in ("test", "[") and any("[" in word.text for word in others if word.text != "["):
-        return None  # the shell evaluates a subscript (`a[$(x)]`)
-    if not program.has_files:
-        return ReadOnlyCommand()
-    # A pattern given by `-e`, or none at all: then the first word is a file, too.
-    leading_words = 0 if {"-e", "--files", "--type-list"} & {*options} else program.leading_words
-    has_recursive_option = any(re.match(r"-\w*r|--recursive", option) for option in options)
-    is_recursive = name == "rg" or (name.endswith("grep") and has_recursive_option)
-    return ReadOnlyCommand((*others[leading_words:], *_files_in_options(options)), is_recursive=is_recursive)
+    if name == "ps" and any(word.text not in _PS_WORDS for word in operands):
+        return None  # `ps e` shows the environment of others
+    if name == "jq" and any(_JQ_REACHES_OUT.search(word.text) for word in operands[:1]):
+        return None
+    if name in ("which", "type"):
+        return ReadOnlyCommand(_paths_among(operands))
+    if not options.takes_files:
+        operands = ()
+    # A pattern given by an option, or none at all: then the first word is a file, too.
+    has_pattern = arguments.has("e", "regexp", "files", "type-list") and options.leading
+    files = operands if has_pattern else operands[options.leading :]
+    in_options = [
+        value for name, value in arguments.options if value is not None and name in options.file_options.split()
+    ]
+    if any(word.text.startswith(_RESPONSE_FILE) for word in (*files, *in_options)):
+        return None
+    return ReadOnlyCommand(
+        (*files, *in_options),
+        is_recursive=name == "rg" or (options is _GREP and arguments.has("r", "recursive")),
+        follows_links=name == "diff",
+    )
 
 
-def _files_in_options(options: list[str]) -> list[Word]:
-    """Return values of options (`--x=value`) that may be files."""
-    values = [option.partition("=")[2] for option in options if "=" in option]
-    return [Word(value, value) for value in values if "/" in value]
+def _match_printf(words: Sequence[Word]) -> ReadOnlyCommand | None:
+    """Match `printf` with a format that only prints. Not `%n`, which sets a variable, and not `-v`."""
+    if not words or words[0].text.startswith("-") or not _PRINTF_FORMAT.fullmatch(words[0].text):
+        return None
+    # zsh evaluates what stands for a number, and in that it may run a command.
+    has_numbers = re.search(r"%[^%sc]*[diufgexXo]", words[0].text.replace("%%", "")) is not None
+    if has_numbers and not all(_NUMBER.fullmatch(word.text) or not word.text for word in words[1:]):
+        return None
+    return ReadOnlyCommand()
 
 
-def _match_git(words: tuple[Word, ...]) -> ReadOnlyCommand | None:
+def _match_test(words: Sequence[Word]) -> ReadOnlyCommand | None:
+    """Match `test` with one condition."""
+    words = words[1:] if words and words[0].text == "!" else words
+    match [*words]:
+        case [Word(text=operator), word] if operator in _TEST_UNARY:
+            return ReadOnlyCommand(() if operator in ("-n", "-z", "-t") else (word,))
+        case [_, Word(text=operator), _] if operator in ("=", "==", "!="):
+            return ReadOnlyCommand()
+        case [left, Word(text=operator), right] if operator in _TEST_TEXT:
+            return ReadOnlyCommand((left, right))
+        case [left, Word(text=operator), right] if operator in _TEST_NUMBER:
+            # Some shells evaluate what stands for a number, and in that run a command: `a[$(x)]`.
+            return ReadOnlyCommand() if _NUMBER.fullmatch(left.text) and _NUMBER.fullmatch(right.text) else None
+        case _:
+            return None
+
+
+def _match_bracket(words: Sequence[Word]) -> ReadOnlyCommand | None:
+    return _match_test(words[:-1]) if words and words[-1].text == "]" else None
+
+
+def _match_find(words: Sequence[Word]) -> ReadOnlyCommand | None:
+    rest, files = list(words), list[Word]()
+    while rest and rest[0].text in ("-P", "-H"):
+        rest.pop(0)
+    while rest and not rest[0].text.startswith(("-", "(", ")", "!", ",")):
+        files.append(rest.pop(0))
+    while rest:
+        word = rest.pop(0)
+        if word.text in ("(", ")", "!", ","):
+            continue
+        count = _FIND_TESTS.get(word.text[1:]) if word.text.startswith("-") else None
+        if count is None or len(rest) < count:
+            return None
+        if word.text in _FIND_FILES:
+            files.append(rest[0])
+        del rest[:count]
+    return ReadOnlyCommand(tuple(files))
+
+
+def _match_git(words: Sequence[Word]) -> ReadOnlyCommand | None:
     while words and words[0].text in ("--no-pager", "-P"):
         words = words[1:]
     if not words:
         return None
+    if [word.text for word in words] == ["--version"]:
+        return ReadOnlyCommand(is_git=True)
     subcommand, rest = words[0].text, words[1:]
     if subcommand in _GIT_LISTING:
         return ReadOnlyCommand(is_git=True) if _only_lists(subcommand, [word.text for word in rest]) else None
     options = _GIT_READING.get(subcommand)
-    if options is None or any(word.text.startswith("-") and not re.fullmatch(options, word.text) for word in rest):
+    separator = next((at for at, word in enumerate(rest) if word.text == "--"), len(rest))
+    if options is None or any(
+        word.text.startswith("-") and not re.fullmatch(options, word.text) for word in rest[:separator]
+    ):
         return None
-    files = tuple(word for word in rest if not word.text.startswith("-"))
+    files = tuple(word for at, word in enumerate(rest) if at > separator or not word.text.startswith("-"))
     return ReadOnlyCommand(files, is_git=True, is_recursive=_shows_files(subcommand, [word.text for word in rest]))
 
 
@@ -208,9 +505,9 @@ def _shows_files(subcommand: str, words: list[str]) -> bool:
     """Return whether git would show the contents of files, not only their names and the messages of commits."""
     if any(re.fullmatch(r"-\w*[puU]\w*|--(patch|word-diff|unified)\b.*", word) for word in words):
         return True
-    summary = r"--((num|short|dir)?stat|name-only|name-status|no-patch|summary|quiet)|-s"
+    summary = r"--((num|short|dir)?stat(=[\d,]+)?|name-only|name-status|no-patch|summary|quiet)|-s"
     is_summary = any(re.fullmatch(summary, word) for word in words)
-    return subcommand in ("diff", "show", "blame", "cat-file", "whatchanged") and not is_summary
+    return subcommand in ("diff", "show", "blame", "cat-file", "whatchanged", "diff-tree") and not is_summary
 
 
 def _only_lists(subcommand: str, words: list[str]) -> bool:
@@ -223,9 +520,56 @@ def _only_lists(subcommand: str, words: list[str]) -> bool:
     return all(re.fullmatch(_GIT_LISTING[subcommand], option) for option in options)
 
 
-def _match_sed(words: tuple[Word, ...]) -> ReadOnlyCommand | None:
-    match words:
-        case [Word(text="-n"), Word(text=script, has_expansion=False), *files] if _SED_PRINTING.fullmatch(script):
-            return None if any(file.text.startswith("-") for file in files) else ReadOnlyCommand(tuple(files))
-        case _:
-            return None
+def _match_sed(words: Sequence[Word]) -> ReadOnlyCommand | None:
+    """Match `sed` with a script that only prints: at the beginning, or after each `-e`."""
+    scripts, files, is_last_script = list[Word](), list[Word](), False
+    for word in words:
+        if is_last_script:
+            scripts.append(word)
+            is_last_script = False
+        elif word.text.startswith("-"):
+            if not re.fullmatch(r"-[nEr]*e?|--quiet|--regexp-extended", word.text) or word.text == "-":
+                return None
+            is_last_script = word.text.endswith("e") and not word.text.startswith("--")
+        else:
+            files.append(word)
+    if is_last_script:
+        return None
+    if not scripts and files:
+        scripts.append(files.pop(0))
+    steps = [step for script in scripts for step in script.text.split(";") if step.strip()]
+    if not steps or not all(_SED_STEP.fullmatch(step) for step in steps):
+        return None
+    return ReadOnlyCommand(tuple(files))
+
+
+def _match_command(words: Sequence[Word]) -> ReadOnlyCommand | None:
+    is_lookup = len(words) == 2 and words[0].text in ("-v", "-V")
+    return ReadOnlyCommand(_paths_among(words[1:])) if is_lookup else None
+
+
+def _paths_among(names: Sequence[Word]) -> tuple[Word, ...]:
+    """Return those names of programs that are paths: whether such a file exists is told, too."""
+    return tuple(word for word in names if "/" in word.text)
+
+
+def _match_anything(words: Sequence[Word]) -> ReadOnlyCommand:
+    return ReadOnlyCommand()
+
+
+_SPECIAL_PROGRAMS: Final = MappingProxyType[str, Callable[[Sequence[Word]], ReadOnlyCommand | None]](
+    {
+        "printf": _match_printf,
+        "test": _match_test,
+        "[": _match_bracket,
+        "find": _match_find,
+        "git": _match_git,
+        "sed": _match_sed,
+        "command": _match_command,
+        "true": _match_anything,
+        "false": _match_anything,
+        ":": _match_anything,
+        "expr": _match_anything,
+    }
+)
+"""Programs whose words need more than a table of options."""

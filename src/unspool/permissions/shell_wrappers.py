@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from unspool.permissions.shell_parser import SimpleCommand, Word, parse_command
 
-SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"})
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash"})
 SYSTEM_FOLDERS = ("/bin/", "/usr/bin/", "/usr/local/bin/")
 _NEVER = r"(?!)"
 """A pattern that nothing matches."""
@@ -57,7 +57,7 @@ _COMMAND_TAKERS = frozenset(
      "unshare", "nsenter", "flock", "script", "busybox", "toybox", "docker", "podman", "kubectl", "npx", "find", "fd",
      "eval", "source", ".", "trap", "alias", "entr", "systemd-run", "at", "batch", "expect", "tmux", "screen", "rlwrap",
      "fakeroot", "bwrap", "firejail", "ionice", "taskset", "chrt", "unbuffer", "caffeinate", "coproc", "then", "do",
-     "repeat", "noglob", "nocorrect", "-", *SHELLS, *_WRAPPERS}
+     "repeat", "noglob", "nocorrect", "-", "fish", "csh", "tcsh", "nu", "pwsh", *SHELLS, *_WRAPPERS}
 )  # fmt: skip
 """Programs whose words may be a command: a deny rule is matched at each of their words."""
 
@@ -254,7 +254,7 @@ def _in_wrapper(command: SimpleCommand, wrapper: _Wrapper) -> NestedCommands:
             word._replace(has_expansion=True) if placeholder and placeholder in word.text else word for word in inner
         )
         inner = (*marked, _UNKNOWN_WORD)
-    if not inner and not assignments:
+    if not inner:  # `env A=1` prints the environment
         return NestedCommands(doubts=() if name in ("exec", "time", "command") else (f"`{name}` runs nothing",))
     nested = SimpleCommand(tuple(inner), tuple(assignments), (), command.stdin_texts, _join_raw(inner))
     return NestedCommands((nested,))

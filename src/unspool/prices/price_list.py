@@ -7,7 +7,7 @@ Rules
      name has no price: never that of a name that looks like it.
   3. A row holds from its day `since` on, until a later row of the same model; `-` is from the beginning.
   4. A user's own prices come before the table.
-  5. A change of the table changes `edition.py`: the store recomputes costs that were made with others.
+  5. A change of the table changes `DIGEST` in `bill.py`: the store recomputes costs that were made with others.
 
 A user's own rates, in the settings, are dollars per million tokens, by the table's names; those of prompts longer
 than 200,000 tokens begin with `long_`. Only `input` and `output` must be given: a cache read is 0.1, a 5-minute write
@@ -21,8 +21,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
-
-import msgspec
 
 from unspool.errors import UsageError
 
@@ -88,8 +86,10 @@ class Rates(NamedTuple):
     cache_write_1h: int
 
 
-class Price(msgspec.Struct, frozen=True, kw_only=True):
+class Price(NamedTuple):
     """The rates of a model from a day on."""
+
+    # No msgspec here: the status line finds prices too, and importing msgspec takes as long as all else that it does.
 
     model: str
     rates: Rates
@@ -179,7 +179,7 @@ def _by_name() -> dict[str, list[Price]]:
 
 def _whole(cell: str, decimals: int) -> int:
     value = parse_decimal(cell, decimals)
-    assert value is not None, f"no such number: {cell}"
+    assert value is not None, f"unknown number: {cell}"
     return value
 
 
@@ -197,10 +197,10 @@ def parse_own_price(model: str, settings: Mapping[str, object]) -> Price:
     """Return the price that a user's settings give a model."""
     unknown = [key for key in settings if key not in _KEYS]
     if unknown:
-        raise UsageError(f"a price has no `{unknown[0]}`", hint=f"it has {', '.join(_KEYS)}")
+        raise UsageError(f"unknown price field `{unknown[0]}`", hint=f"use one of: {', '.join(_KEYS)}")
     since = str(settings.get("since", ""))
     if since and not _DAY.fullmatch(since):
-        raise UsageError(f"not a day: `{since}`", hint="write it as `2026-01-31`")
+        raise UsageError(f"invalid date `{since}`", hint="use a date like `2026-01-31`")
     return Price(
         model=model,
         rates=_own_rates(model, settings, ""),
@@ -226,9 +226,11 @@ def _own_rates(model: str, settings: Mapping[str, object], prefix: str) -> Rates
 def _number(model: str, settings: Mapping[str, object], key: str, decimals: int) -> int:
     if key not in settings:
         raise UsageError(
-            f"the price of `{model}` has no `{key}`", hint="give `input` and `output`, or both `long_` ones"
+            f"the price of `{model}` lacks `{key}`", hint="give `input` and `output`, or both `long_` ones"
         )
     number = parse_decimal(str(settings[key]), decimals)
     if number is None:
-        raise UsageError(f"not a price: `{key}` = `{settings[key]}`", hint=f"a number with at most {decimals} decimals")
+        raise UsageError(
+            f"invalid price: `{key}` = `{settings[key]}`", hint=f"use a number with at most {decimals} decimals"
+        )
     return number

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -89,6 +89,26 @@ class Response(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Whether the line that counts is a progress line."""
     in_own_file: bool = False
     """Whether it is in the file named after its session or agent, and was not copied there from another session."""
+
+    @property
+    def time(self) -> datetime | None:
+        """When its earliest line was written."""
+        return parse_timestamp(self.timestamp)
+
+    @property
+    def cost_micros(self) -> int | None:
+        """The cost in millionths of a US dollar, by the price list; None if the model has no price."""
+        from unspool.prices.amounts import cost_micros  # few need it
+        from unspool.prices.price_list import find_price
+
+        price = find_price(self.model, (self.timestamp or "")[:10] or None)
+        return cost_micros(self, price) if price else None
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The cost in US dollars, by the price list; None if the model has no price."""
+        micros = self.cost_micros
+        return None if micros is None else micros / 1_000_000
 
     @property
     def prompt(self) -> int:
@@ -181,6 +201,7 @@ def file_stem(file: str) -> str:
 
 SourceKey = TypeVar("SourceKey", bound=int | str)
 """How a caller identifies its sources: by number or by path."""
+SourceKey_contra = TypeVar("SourceKey_contra", bound=int | str, contravariant=True)
 
 
 class CountedResponse(NamedTuple, Generic[SourceKey]):
@@ -295,10 +316,17 @@ def _is_earlier(timestamp: str | None, other: str | None) -> bool:
     return time < other_time
 
 
+class ReportTaker(Protocol[SourceKey_contra]):
+    """Takes responses as lines report them: a `ResponseCounter`, or what passes them on to one."""
+
+    def add(self, source: SourceKey_contra, response: Response, others: Sequence[int] = (), /) -> None:
+        """Take a response, and the offsets of lines that were merged into it before."""
+
+
 class LineCounter(Generic[SourceKey]):
     """Counts the responses of one file, line by line (rule 9)."""
 
-    def __init__(self, counter: ResponseCounter[SourceKey], source: SourceKey, file: str) -> None:
+    def __init__(self, counter: ReportTaker[SourceKey], source: SourceKey, file: str) -> None:
         self._counter, self._source, self.file = counter, source, file
         self._file_name = file_stem(file)
         self.unbilled: list[UnbilledLine] = []

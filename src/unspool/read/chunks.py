@@ -5,6 +5,8 @@ Nothing is decoded here. Apart from `tail.py`, which decodes lines: who only sea
 Rules
   1. A position is good only for the file it was made on: another inode (replaced), fewer bytes (truncated), or other
      bytes at the head or before the offset (rewritten) make it another file.
+  2. A file is read up to the size it has when it is opened; a sparse file up to its first hole (`files/open.py`); and
+     any file up to a line whose end is not found within `MAX_SEARCHED` bytes. What is not read is said, never dropped.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from typing import NamedTuple
 import msgspec
 
 from unspool.errors import Unreadable
-from unspool.files import error_reason, open_with_status
-from unspool.read.lines import MAX_LINE
+from unspool.files import data_end, open_with_status, read_at, sparse_reason
+from unspool.read.lines import MAX_LINE, MAX_SEARCHED
 
 
 class ReadLimits(NamedTuple):
@@ -29,6 +31,8 @@ class ReadLimits(NamedTuple):
     """Bytes per read."""
     line: int = MAX_LINE
     """Bytes of the longest line that is held."""
+    searched: int = MAX_SEARCHED
+    """Bytes in which the end of a line is looked for."""
 
 
 LIMITS = ReadLimits()
@@ -51,18 +55,22 @@ def read_line_chunks(
 ) -> Iterator[LineChunk]:
     """Yield the lines of a file from a line's start on, many at a time.
 
-    Lines longer than `limits.line` are left out; their offsets and lengths are added to `left_out`.
+    Lines longer than `limits.line` are left out; their offsets and lengths are added to `left_out`. A file that is not
+    read to its end (rule 2) raises `Unreadable` after its lines.
     """
     file, status = open_with_status(path)
     try:
         # No read asks for more bytes than there are: allocating room for them takes time.
-        reached, size = start, status.st_size
+        reached, size = start, data_end(file, status)
         while reached < size and (data := read_at(file, reached, min(limits.piece, size - reached), path)):
             end = data.rfind(b"\n") + 1
             if not end and reached + len(data) < size:
                 # Longer than a chunk: find its end first, then read it at once, so that it is held only once.
                 del data
-                length = _line_length(file, reached, size, path)
+                length = _line_length(file, reached, min(size, reached + limits.searched + 1), path)
+                if length > limits.searched:
+                    reason = endless_reason(reached, status.st_size)
+                    raise Unreadable(f"`{path}`: {reason}", reason=reason)
                 if length <= limits.line:
                     yield _read_line(file, reached, length, path)
                 elif left_out is not None:
@@ -72,12 +80,15 @@ def read_line_chunks(
             end = end or len(data)  # the last line may have no end
             yield LineChunk(reached, data, 0, end)
             reached += end
+        if size < status.st_size:
+            reason = sparse_reason(size, status.st_size)
+            raise Unreadable(f"`{path}`: {reason}", reason=reason)
     finally:
         os.close(file)
 
 
 def _line_length(file: int, offset: int, size: int, path: Path | str) -> int:
-    """Return the length of the line that begins at `offset`, its end included."""
+    """Return the length of the line that begins at `offset`, its end included, or of its part before `size`."""
     reached = offset
     while reached < size and (data := read_at(file, reached, min(LIMITS.piece, size - reached), path)):
         if end := data.find(b"\n") + 1:
@@ -92,12 +103,9 @@ def _read_line(file: int, offset: int, length: int, path: Path | str) -> LineChu
     return LineChunk(offset, data, 0, len(data))
 
 
-def read_at(file: int, offset: int, length: int, path: Path | str) -> bytes:
-    """Read bytes of an open file; the path is for the error message."""
-    try:
-        return os.pread(file, length, offset)
-    except OSError as error:
-        raise Unreadable(f"cannot read `{path}`: {error_reason(error)}") from None
+def endless_reason(offset: int, size: int) -> str:
+    """Return the words for a file that is read up to a line whose end was not found."""
+    return f"read only up to byte {offset:,} of {size:,}: the next line is too long"
 
 
 SAMPLE_SIZE = 4096

@@ -19,8 +19,9 @@ from pathlib import Path
 import msgspec
 
 from unspool.errors import UnspoolError
-from unspool.files import MAX_SIDE_FILE, read_whole
+from unspool.files import MAX_SIDE_FILE, error_reason, read_whole
 from unspool.format import (
+    DECODE_ERRORS,
     HISTORY,
     SESSION,
     SYSTEM_SUBTYPES,
@@ -34,12 +35,16 @@ from unspool.format import (
     Progress,
     System,
     ToolResult,
+    ToolUse,
     Unknown,
     User,
+    find_undeclared_fields,
+    find_undeclared_in_result,
+    type_name,
 )
 from unspool.format.side_files import ClaudeCodeSettings
 from unspool.format.side_files import json as json_files
-from unspool.format.tools import plans
+from unspool.format.tools import KNOWN_TOOLS, OtherResult, parse_result, plans
 from unspool.read.source_tree import LINE_KINDS, Kind, Source, Tree
 from unspool.read.tail import pieces
 
@@ -63,10 +68,31 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     count: int = 1
 
 
+class Sighting(msgspec.Struct):
+    """How often something was found, and in lines of which versions."""
+
+    count: int = 0
+    versions: dict[str, int] = {}
+
+    def add(self, version: str | None) -> None:
+        """Count it once more; of a hostile file not every version is kept."""
+        self.count += 1
+        if version and (version in self.versions or len(self.versions) < _MAX_VERSIONS):
+            self.versions[version] = self.versions.get(version, 0) + 1
+
+
+_MAX_VERSIONS = 200
+_MAX_NAMES = 1_000
+"""Names of undeclared fields and unknown tools that are kept: a line may give any."""
+_MAX_OPEN_CALLS = 100_000
+
+
 class Report(msgspec.Struct):
     """Counts and problems of a tree."""
 
     root: Path
+    """What was examined; the first of several."""
+    roots: list[Path] = []
     files: int = 0
     """Files that are read line by line: sessions, sub-agents, journals, history."""
     sessions: int = 0
@@ -74,7 +100,12 @@ class Report(msgspec.Struct):
     lines: int = 0
     """Entries and bad lines."""
     bytes: int = 0
+    """Of what could be read."""
     accounted_bytes: int = 0
+    unread_files: int = 0
+    """Files of lines that could not be read, or not to their end."""
+    unread_bytes: int = 0
+    """What is missing of them."""
     records: Counter[str] = msgspec.field(default_factory=Counter)
     """Entries by type."""
     kinds: Counter[str] = msgspec.field(default_factory=Counter)
@@ -86,11 +117,17 @@ class Report(msgspec.Struct):
     warnings: list[Finding] = msgspec.field(default_factory=list)
     side_files: Counter[str] = msgspec.field(default_factory=Counter)
     side_bytes: int = 0
+    undeclared_fields: dict[str, Sighting] = msgspec.field(default_factory=dict)
+    """Fields that are not described yet: `user.x`, `attachment/file.x`, `block/text.x`, `Bash.x` of a tool's result."""
+    misfit_results: dict[str, Sighting] = msgspec.field(default_factory=dict)
+    """Structured results that do not fit the description of their tool, by tool."""
+    unknown_tools: dict[str, Sighting] = msgspec.field(default_factory=dict)
+    """Tools that are not described yet, without those of MCP servers."""
 
 
 def survey(tree: Tree, progress: Callable[[int], None] = lambda _: None) -> Report:
     """Read a whole tree and report. `progress` is called with the number of bytes read."""
-    report = Report(tree.root)
+    report = Report(tree.root, roots=list(tree.roots))
     for skipped in tree.skipped:
         report.warnings.append(Finding("skipped", skipped.path, skipped.reason))
     for source in tree.sources:
@@ -108,10 +145,11 @@ def _count_lines(source: Source, report: Report, progress: Callable[[int], None]
     report.files += 1
     report.sessions += source.kind is Kind.SESSION
     report.agent_files += source.kind is Kind.AGENT
-    problems: dict[tuple[str, str], tuple[int, int]] = {}
+    problems, tools = dict[tuple[str, str], tuple[int, int]](), dict[str, str]()
+    size, done = source.size, 0
     dialect = HISTORY if source.kind is Kind.HISTORY else SESSION
     try:
-        report.bytes += source.path.stat().st_size  # the size now: a session in use grows after the scan
+        size = source.path.stat().st_size  # the size now: a session in use grows after the scan
         for piece in pieces(source.path, final=True, dialect=dialect):
             read_bytes = 0
             for item in piece.items:
@@ -119,22 +157,31 @@ def _count_lines(source: Source, report: Report, progress: Callable[[int], None]
                 match item:
                     case Entry():
                         report.lines += 1
-                        _count_entry(item, report, problems)
+                        _count_entry(item, report, problems, tools)
                     case BadLine():
                         report.lines += 1
                         report.bad_lines.append(FoundBadLine(source.path, item.offset, item.length, item.reason))
                     case _:
                         pass
-            report.accounted_bytes += read_bytes
+            done += read_bytes
             progress(read_bytes)
     except (UnspoolError, OSError) as error:
-        report.warnings.append(Finding("unreadable", source.path, str(error)))
+        reason = error.reason if isinstance(error, UnspoolError) else error_reason(error)
+        report.warnings.append(Finding("unreadable", source.path, reason))
+        report.unread_files += 1
+        report.unread_bytes += max(size - done, 0)
+        size = done
+    report.bytes += size
+    report.accounted_bytes += done
     for (kind, message), (offset, count) in problems.items():
         report.warnings.append(Finding(kind, source.path, message, offset, count))
 
 
-def _count_entry(entry: Entry, report: Report, problems: dict[tuple[str, str], tuple[int, int]]) -> None:
-    """Count an entry; `problems` collects this file's findings: what, where first, how often."""
+def _count_entry(
+    entry: Entry, report: Report, problems: dict[tuple[str, str], tuple[int, int]], tools: dict[str, str]
+) -> None:
+    """Count an entry; `problems` collects this file's findings (what, where first, how often), `tools` its calls."""
+    _count_novelties(entry, report, tools)
     record = entry.record
     kind, known = kind_of(entry)
     name = kind.partition("/")[0]
@@ -151,6 +198,46 @@ def _count_entry(entry: Entry, report: Report, problems: dict[tuple[str, str], t
             report.versions[record.version] += 1
     for flaw in entry.flaws:
         _add_problem(problems, "mended", flaw, entry.offset)
+
+
+def _count_novelties(entry: Entry, report: Report, tools: dict[str, str]) -> None:
+    """Count fields, tools and results that are not described; `tools` has the names of the calls so far."""
+    record = entry.record
+    if type_name(record) is None or isinstance(record, Unknown):  # a line of `history.jsonl` has no type
+        return
+    for block in entry.content_blocks:
+        if isinstance(block, ToolUse):
+            if len(tools) < _MAX_OPEN_CALLS:
+                tools[block.id] = block.name
+            if block.name not in KNOWN_TOOLS and not block.name.startswith("mcp__"):
+                _add_sighting(report.unknown_tools, block.name[:_MAX_TOOL_NAME] or "(no name)", record.version)
+    try:
+        value = msgspec.json.decode(entry.raw)
+    except DECODE_ERRORS:  # such a line was mended, and is reported as that
+        return
+    for name in find_undeclared_fields(value):
+        _add_sighting(report.undeclared_fields, name, record.version)
+    if isinstance(record, User) and isinstance(value, dict) and value.get("toolUseResult") is not None:
+        answered = [tools[id] for id in entry.answered_ids if id in tools]
+        if len(answered) == 1:
+            _count_result(answered[0], value["toolUseResult"], record, report)
+
+
+def _count_result(tool: str, value: object, record: User, report: Report) -> None:
+    if tool in KNOWN_TOOLS and isinstance(parse_result(tool, record.tool_use_result), OtherResult):
+        _add_sighting(report.misfit_results, tool, record.version)
+        return
+    for name in find_undeclared_in_result(tool, value):
+        _add_sighting(report.undeclared_fields, name, record.version)
+
+
+_MAX_TOOL_NAME = 80
+
+
+def _add_sighting(sightings: dict[str, Sighting], name: str, version: str | None) -> None:
+    if name not in sightings and len(sightings) >= _MAX_NAMES:
+        name = "(others)"
+    sightings.setdefault(name, Sighting()).add(version)
 
 
 def missing_fields(entry: Entry) -> list[str]:
@@ -213,7 +300,10 @@ def kind_of(entry: Entry) -> tuple[str, bool]:
             return _payload_kind("progress", data)
         case record:
             tag = type(record).__struct_config__.tag
-            return (tag, True) if isinstance(tag, str) else ("history", True)
+            if isinstance(tag, str):
+                return tag, True
+            is_foreign = getattr(record, "is_foreign", False)  # a line of `history.jsonl`, which is no `Record`
+            return ("history line of another program", False) if is_foreign else ("history", True)
 
 
 def _payload_kind(kind: str, data: msgspec.Struct | None) -> tuple[str, bool]:
@@ -266,7 +356,8 @@ def _check_side_files(tree: Tree) -> Iterator[Finding]:
                 continue
             parsed = json_files.parse_object(data, _SIDE_FILE_TYPES[source.kind])
         except (UnspoolError, msgspec.DecodeError) as error:
-            yield Finding("unreadable", source.path, str(error))
+            reason = error.reason if isinstance(error, UnspoolError) else str(error)
+            yield Finding("unreadable", source.path, reason)
             continue
         if isinstance(parsed, json_files.SessionsIndex):
             yield from _check_index(source.path, parsed, tree)
@@ -279,11 +370,11 @@ def _check_index(path: Path, index: json_files.SessionsIndex, tree: Tree) -> Ite
     for session_id, entry in listed.items():
         source = files.get(session_id)
         if source is None:
-            yield Finding("index entry without file", path, f"`{session_id}` is listed but not there")
+            yield Finding("index entry without file", path, f"`{session_id}` is listed but does not exist")
         elif _is_stale(entry, source):
-            yield Finding("stale index time", path, f"`{session_id}` has changed since it was listed")
+            yield Finding("stale index time", path, f"`{session_id}` changed after it was listed")
     for name in sorted(str(session_id) for session_id in files.keys() - listed.keys()):
-        yield Finding("file without index entry", path, f"`{name}` is there but not listed")
+        yield Finding("file without index entry", path, f"`{name}` exists but is not listed")
 
 
 def _is_stale(entry: json_files.IndexEntry, source: Source) -> bool:

@@ -9,17 +9,19 @@ Rules
   3. A folder or file that cannot be read is listed as skipped and costs nothing else.
   4. Whatever ends in `.jsonl` is read, unless it lies where no session can: overflow of tool results, backups of
      the user's files, and Claude Code's own folders.
+  5. A sparse file is read up to its first hole (`files/open.py`). It is found, and listed as skipped from there on.
 """
 
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from unspool.files import error_reason
+from unspool.errors import UnspoolError
+from unspool.files import MAX_SIDE_FILE, describe_too_large, error_reason, open_with_status, unread_reason
 from unspool.paths import AGENT_ID, SESSION_ID
 
 
@@ -84,6 +86,13 @@ class Tree(NamedTuple):
     root: Path
     sources: tuple[Source, ...]
     skipped: tuple[Skipped, ...] = ()
+    others: tuple[Path, ...] = ()
+    """The roots of other trees that were joined to this one."""
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """All its roots."""
+        return (self.root, *self.others)
 
     def of(self, *kinds: Kind) -> Iterator[Source]:
         """Yield the files of these kinds."""
@@ -98,6 +107,9 @@ class Stamp(NamedTuple):
     device: int
     inode: int
 
+
+LARGE_FILE = 1024**3
+"""Bytes up to which every file is read to its end: neither its holes nor its lines can be longer."""
 
 # By folder and not by whole path: 20,000 stamps are compared in a fifth of the time.
 KnownFiles: TypeAlias = dict[str, dict[str, tuple[int, ...]]]
@@ -114,6 +126,8 @@ class ScanChanges(NamedTuple):
     """Paths of known files that were not found."""
     unchanged: int = 0
     """The number of files with the same stamp."""
+    large: tuple[str, ...] = ()
+    """Paths of files with the same stamp that are so large that a line in them may have no end."""
 
 
 class _Folder(NamedTuple):
@@ -153,6 +167,44 @@ def scan(root: Path) -> Tree:
     return Tree(root, tuple(sorted(changes.changed, key=attrgetter("place"))), tuple(sorted(changes.skipped)))
 
 
+def scan_all(roots: Sequence[Path]) -> Tree:
+    """Find the files of several folders. One that has gone is empty, and one that cannot be reached is skipped."""
+    trees = [_scan_if_there(root) for root in roots]
+    return trees[0] if len(trees) == 1 else _join_trees(trees)
+
+
+def _scan_if_there(root: Path) -> Tree:
+    try:
+        root.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return Tree(root, ())
+    except OSError as error:
+        return Tree(root, (), (Skipped(root, error_reason(error)),))
+    return scan(root)
+
+
+def _join_trees(trees: Sequence[Tree]) -> Tree:
+    """Return the files of several trees as one, ordered by path. No tree lies in another."""
+    sources = sorted((source for tree in trees for source in tree.sources), key=attrgetter("place"))
+    skipped = sorted(skipped for tree in trees for skipped in tree.skipped)
+    root, *others = [tree.root for tree in trees]
+    return Tree(root, tuple(sources), tuple(skipped), tuple(others))
+
+
+def find_unreadable(tree: Tree) -> Iterator[Skipped]:
+    """Yield the files of a tree that cannot be opened, or are too large to be read whole, without reading them."""
+    for source in tree.sources:
+        try:
+            descriptor, status = open_with_status(source.place)
+        except UnspoolError as error:
+            yield Skipped(source.path, error.reason)
+            continue
+        os.close(descriptor)
+        # Copies of the user's own files are never read whole.
+        if source.kind not in LINE_KINDS and source.kind is not Kind.FILE_BACKUP and status.st_size > MAX_SIDE_FILE:
+            yield Skipped(source.path, describe_too_large(status.st_size))
+
+
 def scan_changes(root: Path, known: KnownFiles) -> ScanChanges:
     """Find what has changed in a tree. A file that has not changed costs one `stat`.
 
@@ -164,7 +216,9 @@ def scan_changes(root: Path, known: KnownFiles) -> ScanChanges:
     pending = [(str(root), _root_folder(root))]
     while pending:
         pending += walker.visit_folder(*pending.pop())
-    return ScanChanges(walker.changed, walker.skipped, known_paths(known), walker.unchanged)
+    return ScanChanges(
+        walker.changed, walker.skipped, known_paths(known), walker.unchanged, tuple(walker.unchanged_large)
+    )
 
 
 def known_paths(known: KnownFiles) -> list[str]:
@@ -180,6 +234,7 @@ class _Walker:
         self.changed: list[Source] = []
         self.skipped: list[Skipped] = []
         self.unchanged = 0
+        self.unchanged_large: list[str] = []
 
     def visit_folder(self, path: str, folder: _Folder) -> list[tuple[str, _Folder]]:
         """Visit the files of a folder; return the folders in it."""
@@ -217,6 +272,9 @@ class _Walker:
                 else:
                     if (now.st_size, now.st_mtime_ns, now.st_dev, now.st_ino) == before:
                         unchanged += 1
+                        if now.st_size > LARGE_FILE:
+                            self.unchanged_large.append(inside + name)
+                            self._note_unread(inside + name, now)
                         continue
             place = inside + name
             match self._visit_child(child, place, folder):
@@ -236,7 +294,8 @@ class _Walker:
             if child.is_dir(follow_symlinks=False):
                 return _inner_folder(folder, child.name)
             if child.is_symlink():
-                self._skip_link(Path(place))
+                if _may_matter(child.name, folder):
+                    self._skip_link(Path(place))
                 return None
             kind = _kind(child.name, folder)
             if kind is None:  # decided by the name, before the file costs a `stat`
@@ -248,16 +307,23 @@ class _Walker:
         if not stat.S_ISREG(status.st_mode):
             self.skipped.append(Skipped(Path(place), "not a regular file"))
             return None
+        if status.st_size > LARGE_FILE:
+            self._note_unread(place, status)
         return _source(place, child.name, kind, status, folder)
+
+    def _note_unread(self, place: str, status: os.stat_result) -> None:
+        """List a file that is not read to its end."""
+        if reason := unread_reason(place, status):
+            self.skipped.append(Skipped(Path(place), reason))
 
     def _skip_link(self, path: Path) -> None:
         try:
             target = path.resolve(strict=True)
         except (OSError, RuntimeError):  # a loop of links is a RuntimeError before Python 3.13
-            self.skipped.append(Skipped(path, "a link that leads nowhere"))
+            self.skipped.append(Skipped(path, "broken symbolic link"))
             return
         if not target.is_relative_to(self._root) and (target.is_dir() or path.suffix == ".jsonl"):
-            self.skipped.append(Skipped(path, "a link out of the tree"))
+            self.skipped.append(Skipped(path, "symbolic link out of the folder"))
 
 
 _SCANDIR_TAKES_DESCRIPTOR = os.scandir in os.supports_fd
@@ -279,7 +345,9 @@ def _file_changes(path: Path, known: KnownFiles) -> ScanChanges:
     names = known.get(str(path.parent).rstrip(os.sep) + os.sep, {})
     is_same = stamp_of(status) == names.pop(path.name, None)
     source = _source(str(path), path.name, _kind(path.name, folder) or Kind.SESSION, status, folder)
-    return ScanChanges([] if is_same else [source], [], known_paths(known), int(is_same))
+    reason = unread_reason(path, status)
+    skipped, large = [Skipped(path, reason)] if reason else [], (str(path),) if is_same else ()
+    return ScanChanges([] if is_same else [source], skipped, known_paths(known), int(is_same), large)
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -316,6 +384,8 @@ def _inner_folder(folder: _Folder, name: str) -> _Folder | None:
     match folder.role:
         case "config" if name in _NOT_SESSIONS:
             return None
+        case _ if name == ".codex":  # another program's config folder, with files of the same names
+            return None
         case "config" if name in _CONFIG_FOLDERS:
             return _Folder(name)
         case "tasks" | "file-history":
@@ -336,6 +406,16 @@ def _inner_folder(folder: _Folder, name: str) -> _Folder | None:
             return _Folder("projects")
         case _:
             return _Folder("tree", folder.project)
+
+
+def _may_matter(name: str, folder: _Folder) -> bool:
+    """Tell whether a link stands where a session, a side file or a folder with such would be read."""
+    # Many people link `CLAUDE.md`, `skills` and the like to a folder of their own: nothing is missed there.
+    if folder.role == "tree" or _kind(name, folder) is not None:
+        return True
+    if folder.role == "config":
+        return name == "projects" or name in _CONFIG_FOLDERS
+    return "." not in name and _inner_folder(folder, name) is not None
 
 
 def _source(place: str, name: str, kind: Kind, status: os.stat_result, folder: _Folder) -> Source:

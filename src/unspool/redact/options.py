@@ -68,7 +68,9 @@ def parse_options(data: bytes, name: str) -> RedactionOptions:
     try:
         options = msgspec.json.decode(data, type=RedactionOptions)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Unreadable(f"not rules for redaction: `{name}`: {error}", hint="docs/collect.md shows the file") from None
+        raise Unreadable(
+            f"invalid redaction rules: `{name}`: {error}", hint="see the example in docs/collect.md"
+        ) from None
     for rule in options.rules:
         _check(rule, name)
     return options
@@ -76,15 +78,17 @@ def parse_options(data: bytes, name: str) -> RedactionOptions:
 
 def _check(rule: RedactionRule, name: str) -> None:
     if not _KIND.fullmatch(rule.kind):
-        raise UsageError(f"not a kind of secret in `{name}`: `{rule.kind}`", hint="small letters, digits and `-`")
+        raise UsageError(
+            f"invalid kind of secret in `{name}`: `{rule.kind}`", hint="use lower-case letters, digits and `-`"
+        )
     if rule.literal and not _LITERAL.fullmatch(rule.literal):
         raise UsageError(
-            f"not a plain literal in `{name}`: `{rule.literal}`", hint="letters, digits, `_`, `-`, `.`, `:`"
+            f"invalid literal in `{name}`: `{rule.literal}`", hint="use letters, digits, `_`, `-`, `.`, `:`"
         )
     pattern = _compiled(rule, name)
     if pattern.search(b"") or any(pattern.search(mark.encode()) for mark in _EXAMPLE_MARKERS):
-        message = f"the rule `{rule.kind}` in `{name}` finds nothing at all, or a marker"
-        raise UsageError(message, hint="anchor it by letters that only such a secret has")
+        message = f"the rule `{rule.kind}` in `{name}` matches empty text or a redaction marker"
+        raise UsageError(message, hint="start the pattern with characters that only this kind of secret has")
 
 
 def _compiled(rule: RedactionRule, name: str) -> Any:
@@ -93,5 +97,5 @@ def _compiled(rule: RedactionRule, name: str) -> Any:
     try:
         return compile_pattern(rule.pattern)
     except re2.error as error:
-        words = f"the rule `{rule.kind}` in `{name}` is no pattern that re2 knows: {error}"
-        raise UsageError(words, hint="no look-around and no references back") from None
+        words = f"the rule `{rule.kind}` in `{name}` is not a valid re2 pattern: {error}"
+        raise UsageError(words, hint="re2 has no look-around and no back-references") from None

@@ -24,16 +24,15 @@ if TYPE_CHECKING:
     from unspool.store.access import StoreAccess
     from unspool.store.answer_rows import PriceLookup, response_cells, response_from_cells
     from unspool.store.database import (
-        IN_FOLDER, STORE, folder_parameters, is_locked, locked, open_archive, open_store, transaction,
-        translate_errors,
+        IN_FOLDER, STORE, Roots, folder_parameters, is_locked, list_roots, locked, open_archive, open_store,
+        transaction, translate_errors,
     )
     from unspool.store.preferences import Preferences
-    from unspool.store.times import local_time, parse_zone
     from unspool.store.worker_processes import start_workers, wait_for
 
 __all__ = [
-    "IN_FOLDER", "STORE", "Preferences", "PriceLookup", "StoreAccess", "folder_parameters", "is_locked", "local_time",
-    "locked", "open_archive", "open_store", "parse_zone", "preferences", "response_cells", "response_from_cells",
+    "IN_FOLDER", "STORE", "Preferences", "PriceLookup", "Roots", "StoreAccess", "folder_parameters", "is_locked",
+    "list_roots", "locked", "open_archive", "open_store", "preferences", "response_cells", "response_from_cells",
     "start_workers", "transaction", "translate_errors", "wait_for",
 ]
 
@@ -41,9 +40,8 @@ __getattr__ = lazy_door(__name__, {
     "access": "StoreAccess",
     "answer_rows": "PriceLookup response_cells response_from_cells",
     "database":
-        "IN_FOLDER STORE folder_parameters is_locked locked open_archive open_store transaction "
-        "translate_errors",
+        "IN_FOLDER STORE Roots folder_parameters is_locked list_roots locked open_archive open_store "
+        "transaction translate_errors",
     "preferences": "Preferences",
-    "times": "local_time parse_zone",
     "worker_processes": "start_workers wait_for",
 })

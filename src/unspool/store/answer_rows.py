@@ -7,9 +7,9 @@ from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from unspool.format import milliseconds
 from unspool.paths import project_name
 from unspool.prices import Bill, Price, Response, bill_responses, find_price
-from unspool.store.times import milliseconds
 
 
 class PriceLookup:

@@ -11,41 +11,76 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from unspool.errors import Refused, Unreadable, UnspoolError, Unwritable
 from unspool.files import LockTaken, hold_lock, make_data_folder, raise_unwritable
 
 STORE, ARCHIVE, LOCK = "store.db", "archive.db", "sync.lock"
-VERSIONS: Final = {STORE: 4, ARCHIVE: 1}
+VERSIONS: Final = {STORE: 7, ARCHIVE: 1}
 """Of the tables. A database of an earlier version is brought to this one by `_MIGRATIONS`; a later one is refused."""
 
 LOCK_TIMEOUT = 600.0
 """Seconds to wait for another process."""
 
-_SCRIPTS: Final = ("schema.sql", "search/index.sql", "catalog/session_stats.sql", "sync/stamps.sql")
+_SCRIPTS: Final = (
+    "schema.sql",
+    "search/index.sql",
+    "catalog/session_stats.sql",
+    "sync/stamps.sql",
+    "sync/command_turns.sql",
+    "sync/windows.sql",
+)
 _MIGRATIONS: Final = {
     (STORE, 1): "search/index.sql",
     (STORE, 2): "catalog/session_stats.sql",
     (STORE, 3): "sync/stamps.sql",
+    (STORE, 4): "usage/paying_sessions.sql",
+    (STORE, 5): "sync/command_turns.sql",
+    (STORE, 6): "sync/windows.sql",
 }
 """The script that brings the tables of a version to the next."""
 
-IN_FOLDER = "(path = :root OR (path >= :first AND path < :after))"
-"""The condition for the files of a folder, or the file itself. A range, because `LIKE` would not use the index."""
+IN_FOLDER = """(path = :root OR (path >= :first AND path < :after) OR path IN (
+    SELECT inside.path FROM json_each(:others) other CROSS JOIN sources inside
+    ON inside.path = json_extract(other.value, '$[0]')
+    OR (inside.path >= json_extract(other.value, '$[1]') AND inside.path < json_extract(other.value, '$[2]'))
+    ))"""
+"""The condition for the files of some folders, or the files themselves. Ranges, because `LIKE` would not use the index;
+the first folder by itself, because nearly always there is no other and SQLite plans for that."""
+
+Roots: TypeAlias = Path | Sequence[Path]
+"""A folder or file that is read, or several, of which none lies in another."""
 
 _MIN_FREE_BYTES = 128 * 1024
-_REBUILD = "`unspool sync --rebuild` makes it again from the files and the archive; `--no-store` does without it"
-_ELSEWHERE = "`$UNSPOOL_HOME` says where it is kept; `--no-store` does without it"
+_REBUILD = "rebuild it with `unspool sync --rebuild`, or read the files with `--no-store`"
+_ELSEWHERE = "set `$UNSPOOL_HOME` to another folder, or read the files with `--no-store`"
 
 
-def folder_parameters(root: Path) -> dict[str, str]:
+def folder_parameters(roots: Roots) -> dict[str, str]:
     """Return the parameters of `IN_FOLDER`."""
+    first, *others = [_path_range(root) for root in list_roots(roots)]
+    # Without others, which is nearly always, nothing loads `json`.
+    text = "[]"
+    if others:
+        import json
+
+        text = json.dumps(others)
+    return dict(zip(("root", "first", "after", "others"), (*first, text), strict=True))
+
+
+def list_roots(roots: Roots) -> tuple[Path, ...]:
+    """Return one folder or several as a tuple."""
+    return (roots,) if isinstance(roots, Path) else tuple(roots)
+
+
+def _path_range(root: Path) -> tuple[str, str, str]:
+    """Return a path, and between which texts all paths inside of it are."""
     folder = str(root).rstrip(os.sep) + os.sep
-    return {"root": str(root), "first": folder, "after": folder[:-1] + chr(ord(os.sep) + 1)}
+    return str(root), folder, folder[:-1] + chr(ord(os.sep) + 1)
 
 
 def open_store(folder: Path, *, any_thread: bool = False) -> sqlite3.Connection:
@@ -145,9 +180,12 @@ def _open(
 def refuse_newer(path: Path, version: int) -> None:
     """Raise an error if a database was made by a newer unspool."""
     if version > VERSIONS[path.name]:
-        message = f"`{path}` was made by a newer unspool (tables {version}, this one knows {VERSIONS[path.name]})"
+        message = (
+            f"`{path}` was created by a newer version of unspool (schema {version}, this version supports "
+            f"{VERSIONS[path.name]})"
+        )
         # Only the store can be made again; an archive cannot.
-        raise Refused(message, hint=f"upgrade unspool; {_REBUILD if path.name == STORE else _ELSEWHERE}")
+        raise Refused(message, hint=f"upgrade unspool, or {_REBUILD if path.name == STORE else _ELSEWHERE}")
 
 
 def _connect(path: Path, *, durable: bool, any_thread: bool = False) -> sqlite3.Connection:
@@ -202,7 +240,7 @@ def _statements(script: str) -> Iterator[str]:
 
 
 def _make_folder(folder: Path) -> None:
-    with raise_unwritable(f"cannot make the store's folder `{folder}`", _ELSEWHERE):
+    with raise_unwritable(f"cannot create the store folder `{folder}`", _ELSEWHERE):
         make_data_folder(folder)
 
 
@@ -222,7 +260,9 @@ def _is_full(folder: Path) -> bool:
 
 
 def _refuse_busy(folder: Path) -> Refused:
-    return Refused(f"the store in `{folder}` is in use by another unspool", hint="try again when it has ended")
+    return Refused(
+        f"the store in `{folder}` is locked by another unspool process", hint="try again when that process has finished"
+    )
 
 
 def _translate(error: sqlite3.DatabaseError, folder: Path) -> UnspoolError:
@@ -233,7 +273,9 @@ def _translate(error: sqlite3.DatabaseError, folder: Path) -> UnspoolError:
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return _refuse_busy(folder)
     if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(folder)):
-        return Unwritable(f"no room left for the store in `{folder}`", hint="nothing is lost; make room and go on")
+        return Unwritable(
+            f"no space left for the store in `{folder}`", hint="no data is lost; free some space and try again"
+        )
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM):
         return Unwritable(f"cannot write the store in `{folder}`: {words}", hint=_ELSEWHERE)
-    return Unreadable(f"the store in `{folder}` does not answer: {words}", hint=_REBUILD)
+    return Unreadable(f"cannot read the store in `{folder}`: {words}", hint=_REBUILD)

@@ -11,14 +11,15 @@ Rules
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from unspool.errors import NotFound, Unreadable, UsageError
-from unspool.files import hold_lock, make_data_folder, read_whole, write_atomically
-from unspool.store.times import parse_zone
+from unspool.errors import NotFound, Unreadable, UsageError, cannot_read
+from unspool.files import hold_lock, make_data_folder, read_whole
+from unspool.format import parse_zone
 
 if TYPE_CHECKING:
     from unspool.prices import Price
@@ -40,16 +41,23 @@ class Preferences(NamedTuple):
     background: bool = True
     indexing: bool = True
     """Whether the words of what was read are indexed."""
+    statusline: str | None = None
+    """The template of the status line; none is the default."""
+    limits: tuple[int | None, int | None] = (None, None)
+    """Of a 5-hour window: micro-dollars and tokens; none is learned."""
     unknown: tuple[str, ...] = ()
     """Keys of the file that this version does not know."""
 
 
 MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "archive": "keep raw lines, compressed, when their files are gone",
-        "timezone": "whose days: `Europe/Berlin`, `UTC`, `+05:30`, `local`",
-        "background": "let the first sync of a large folder go on by itself",
-        "indexing": "keep an index of words, so that a search answers at once",
+        "archive": "keep a compressed copy of all lines after Claude Code deletes the files",
+        "timezone": "time zone of days and hours: `Europe/Berlin`, `UTC`, `+05:30`, `local`",
+        "background": "continue the first sync of a large folder in the background",
+        "indexing": "keep a word index for fast searches",
+        "statusline.template": "template of `unspool statusline`",
+        "limits.five_hour_cost": "limit of a 5-hour window in dollars; learned if it is not set",
+        "limits.five_hour_tokens": "limit of a 5-hour window in tokens; learned if it is not set",
         "prices.MODEL": 'dollars a million tokens: {"input": 3, "output": 15}',
     }
 )
@@ -68,11 +76,13 @@ def read_preferences(folder: Path) -> Preferences:
             prices=_read_prices(values),
             background=_read_flag(values, "background"),
             indexing=_read_flag(values, "indexing"),
+            statusline=_read_template(values),
+            limits=_read_limits(values),
             unknown=tuple(sorted(key for key in values if key not in Preferences._fields[:-1])),
         )
     except UsageError as error:
-        hint = f"mend `{path}`, or take the value out with `unspool config --unset KEY`"
-        raise Unreadable(f"a setting is wrong: {error.message}", hint=hint) from None
+        hint = f"fix `{path}`, or remove the value with `unspool config --unset KEY`"
+        raise Unreadable(f"invalid setting: {error.message}", hint=hint) from None
 
 
 def price_edition(preferences: Preferences) -> str:
@@ -94,15 +104,21 @@ def load_file(folder: Path) -> dict[str, Any]:
         data = read_whole(path.resolve(), _LIMIT)  # resolved: the user may have made it a link
     except NotFound:
         return {}
+    except (PermissionError, Unreadable):
+        # A folder that cannot be opened has no settings for anybody: readers use the files then, as they do if the
+        # folder cannot be created. Settings in a folder that can be opened are the user's, and must be obeyed.
+        if not os.access(folder, os.X_OK):
+            return {}
+        raise cannot_read(path, "permission denied") from None
     import json
 
     try:
         values = json.loads(data)
     except (ValueError, RecursionError) as error:
         words = str(error).partition("\n")[0].lower()
-        raise Unreadable(f"the settings are not JSON: {words}", hint=f"mend or remove `{path}`") from None
+        raise Unreadable(f"the settings are not valid JSON: {words}", hint=f"fix or delete `{path}`") from None
     if not isinstance(values, dict):
-        raise Unreadable("the settings are not a JSON object", hint=f"mend or remove `{path}`")
+        raise Unreadable("the settings are not a JSON object", hint=f"fix or delete `{path}`")
     return values
 
 
@@ -121,8 +137,9 @@ def change_preference(folder: Path, key: str, value: str | None) -> None:
             del parent[name]
         else:
             return
-        if not values.get("prices", True):
-            del values["prices"]
+        for section in _SECTIONS:
+            if not values.get(section, True):
+                del values[section]
         _write((folder / FILE_NAME).resolve(), values)
 
 
@@ -130,7 +147,7 @@ def check_key(key: str) -> None:
     """Raise an error for a key that does not exist."""
     if key in MEANINGS or key.removeprefix(PRICE_PREFIX) not in ("", key):
         return
-    raise UsageError(f"no such setting: `{key}`", hint=f"there are {', '.join(MEANINGS)}")
+    raise UsageError(f"unknown setting `{key}`", hint="list the settings with `unspool config`")
 
 
 def _parse(key: str, value: str) -> object:
@@ -139,8 +156,12 @@ def _parse(key: str, value: str) -> object:
         return value if parse_zone(value) is not None else None  # `local` is the default, and is not written
     if key.startswith(PRICE_PREFIX):
         return _parse_price(key.removeprefix(PRICE_PREFIX), value)
+    if key == "statusline.template":
+        return _check_template(value)
+    if key in _LIMITS:
+        return _parse_limit(key, value)
     if value not in ("on", "off"):
-        raise UsageError(f"`{key}` cannot be `{value}`", hint="it is `on` or `off`")
+        raise UsageError(f"`{key}` cannot be set to `{value}`", hint="use `on` or `off`")
     return value == "on"
 
 
@@ -155,7 +176,7 @@ def _parse_price(model: str, value: str) -> object:
         price = None
     if not isinstance(price, dict):
         example = '{"input": 3, "output": 15}'
-        raise UsageError(f"not a price: `{value}`", hint=f"write it as JSON, in quotes: '{example}'")
+        raise UsageError(f"invalid price: `{value}`", hint=f"write it as JSON, in quotes: '{example}'")
     parse_own_price(model, price)
     return price
 
@@ -170,7 +191,7 @@ def _read_flag(values: Mapping[str, Any], key: str) -> bool:
 def _read_timezone(values: Mapping[str, Any]) -> str | None:
     value = values.get("timezone")
     if value is not None and not isinstance(value, str):
-        raise UsageError("`timezone` is no text")
+        raise UsageError("`timezone` is not a string")
     if value is not None:
         parse_zone(value)
     return value
@@ -179,7 +200,7 @@ def _read_timezone(values: Mapping[str, Any]) -> str | None:
 def _read_prices(values: Mapping[str, Any]) -> tuple[Price, ...]:
     prices = values.get("prices", {})
     if not isinstance(prices, dict) or not all(isinstance(price, dict) for price in prices.values()):
-        raise UsageError("`prices` is no object of objects")
+        raise UsageError("`prices` is not an object of objects")
     if not prices:
         return ()
     from unspool.prices import parse_own_price
@@ -187,18 +208,76 @@ def _read_prices(values: Mapping[str, Any]) -> tuple[Price, ...]:
     return tuple(parse_own_price(model, price) for model, price in prices.items())
 
 
+_LIMITS: Final = MappingProxyType({"limits.five_hour_cost": 1_000_000, "limits.five_hour_tokens": 1})
+"""Each limit, and how many of its units (micro-dollars, tokens) one of the setting's is."""
+_SECTIONS = ("prices", "statusline", "limits")
+"""Keys whose values are objects with settings of their own: `prices.MODEL`."""
+
+
+def _check_template(value: str) -> str:
+    from unspool.statusline import check_template
+
+    check_template(value)
+    return value
+
+
+def _parse_limit(key: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0
+    if not 0 < number < 10**12 or (key == "limits.five_hour_tokens" and number != int(number)):
+        raise UsageError(f"not a limit: `{value}`", hint="a number of dollars or tokens above 0")
+    return int(number) if number == int(number) else number
+
+
+def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = values.get(name, {})
+    if not isinstance(section, dict):
+        raise UsageError(f"`{name}` is not an object")
+    return section
+
+
+def _read_template(values: Mapping[str, Any]) -> str | None:
+    template = _section(values, "statusline").get("template")
+    if template is None:
+        return None
+    if not isinstance(template, str):
+        raise UsageError("`statusline.template` is not text")
+    return _check_template(template)
+
+
+def _read_limits(values: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    limits = _section(values, "limits")
+    cost, tokens = (
+        round(_parse_limit(key, str(limits[name])) * unit) if (name := key.partition(".")[2]) in limits else None
+        for key, unit in _LIMITS.items()
+    )
+    return cost, tokens
+
+
+def read_value(values: Mapping[str, Any], key: str) -> object:
+    """Return the value that a key has in the content of the file; None if it is not set."""
+    section, _, name = key.partition(".")
+    inner = values.get(section) if section in _SECTIONS else None
+    return inner.get(name) if isinstance(inner, dict) else values.get(key)
+
+
 def _parent_of(values: dict[str, Any], key: str, folder: Path) -> tuple[dict[str, Any], str]:
     """Return the object that has a key, and the name it has there."""
-    if not key.startswith(PRICE_PREFIX) or key in values:
+    name, _, inner = key.partition(".")
+    if name not in _SECTIONS or not inner or key in values:
         return values, key
-    prices = values.setdefault("prices", {})
-    if not isinstance(prices, dict):
-        raise Unreadable("a setting is wrong: `prices` is no object", hint=f"mend `{folder / FILE_NAME}`")
-    return prices, key.removeprefix(PRICE_PREFIX)
+    section = values.setdefault(name, {})
+    if not isinstance(section, dict):
+        raise Unreadable(f"invalid setting: `{name}` is not an object", hint=f"fix `{folder / FILE_NAME}`")
+    return section, inner
 
 
 def _write(path: Path, values: Mapping[str, Any]) -> None:
     import json
+
+    from unspool.files import write_atomically  # start-up: most commands only read the settings
 
     for left in path.parent.glob(f".{path.name}.*.tmp"):  # by processes that were killed: this one has the lock
         left.unlink(missing_ok=True)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from unspool.errors import Unreadable
 
@@ -26,8 +27,34 @@ LOST = (EOFError, BrokenPipeError, ConnectionResetError)
 _PIPE_BYTES = 32 * 1024
 """Bytes of a message that a pipe surely takes while nobody reads from it."""
 
+_PARALLEL_BYTES = 8 * 1024 * 1024
+"""Bytes to read and decode that are worth a second process."""
+_MAX_WORKERS = 8
+
+T = TypeVar("T")
+
 Answer: TypeAlias = Callable[[bytes], Iterable[tuple[bytes, bool]]]
 """Returns the replies to a message, each with whether it is the last one."""
+
+
+def choose_workers(size: int, wanted: int | None, least: int = _PARALLEL_BYTES) -> int:
+    """Return how many processes read so many bytes; `least` are worth a second one. `wanted`, if it is given."""
+    if wanted is not None:
+        return wanted
+    return min(os.cpu_count() or 1, _MAX_WORKERS) if size > least else 1
+
+
+def bundle_tasks(tasks: Iterable[T], size_of: Callable[[T], int], max_bytes: int, max_tasks: int) -> list[list[T]]:
+    """Return tasks in bundles, the largest first, so that no process starts a large one at the very end."""
+    bundles: list[list[T]] = []
+    free = 0
+    for task in sorted(tasks, key=lambda task: -size_of(task)):
+        if free < size_of(task) or not bundles or len(bundles[-1]) == max_tasks:
+            bundles.append([])
+            free = max_bytes
+        bundles[-1].append(task)
+        free -= size_of(task)
+    return bundles
 
 
 @contextmanager
@@ -88,6 +115,42 @@ def answer_messages(
                     while _send(connection, waiting, busy[connection], ahead):
                         busy[connection] += 1
                 yield reply[1:]
+
+
+def answer_in_order(
+    messages: Sequence[bytes], workers: int, answer: Answer, lost: Unreadable, *, window: int
+) -> Iterator[tuple[bytes, bool]]:
+    """Yield the replies to messages in the order of the messages, each with whether it is the last one to its message.
+
+    Replies that come too early are held: of the `window` messages, at most, that follow the one whose turn it is.
+    Messages must be short enough for a pipe to take two.
+    """
+    assert all(2 * len(message) <= _PIPE_BYTES for message in messages)
+    held: list[deque[tuple[bytes, bool]]] = [deque() for _ in messages]
+    sent = 0
+    with start_workers(workers, partial(_serve, answer), lost, forks=sys.platform == "linux") as connections:
+        given: dict[Connection, deque[int]] = {connection: deque() for connection in connections}
+        for number in range(len(messages)):
+            is_answered = False
+            while not is_answered:
+                # Two for each: a process has the next message at hand while this one is used.
+                while sent < min(len(messages), number + window):
+                    connection = min(given, key=lambda connection: len(given[connection]))
+                    if len(given[connection]) > 1:
+                        break
+                    connection.send_bytes(messages[sent])
+                    given[connection].append(sent)
+                    sent += 1
+                if not held[number]:
+                    for connection in wait_for([connection for connection, numbers in given.items() if numbers]):
+                        reply = connection.recv_bytes()
+                        is_last = reply[:1] == b"\1"
+                        held[given[connection][0]].append((reply[1:], is_last))
+                        if is_last:
+                            given[connection].popleft()
+                while held[number]:
+                    reply, is_answered = held[number].popleft()
+                    yield reply, is_answered
 
 
 def wait_for(connections: Iterable[Connection]) -> list[Connection]:

@@ -24,13 +24,15 @@ from unspool.errors import NotFound, NothingFound, Refused, UnspoolError, UsageE
 from unspool.page.html import create_environment, preload_templates
 from unspool.store.catalog import CatalogCache
 from unspool.web import assets
-from unspool.web.auth import AuthMiddleware, RequestGuard
+from unspool.web.auth import MAX_FORM_BYTES, AuthMiddleware, RequestGuard
+from unspool.web.connections import thread_limit
 from unspool.web.pages import board, palette, search, session, sessions, side_documents, sql, usage
 from unspool.web.serving.background import BoardWatcher, StoreRefresher
 from unspool.web.serving.open_sessions import OpenSessions
 from unspool.web.serving.responses import link, respond, session_link
 from unspool.web.serving.services import WebServices
 from unspool.web.serving.site import Site
+from unspool.web.serving.sse import StreamCounter
 
 _STATUS = {NotFound: 404, NothingFound: 404, UsageError: 400, Refused: 403}
 
@@ -42,7 +44,7 @@ def create_app(site: Site, guard: RequestGuard) -> Starlette:
         middleware=[Middleware(AuthMiddleware, guard=guard)],
         exception_handlers={UnspoolError: _show_error, HTTPException: _show_http_error},
         lifespan=_lifespan,
-        max_body_size=1_000_000,
+        max_body_size=MAX_FORM_BYTES,
     )
     templates = create_environment("unspool.web")
     templates.globals |= {"link": link, "session_link": session_link}
@@ -53,8 +55,9 @@ def create_app(site: Site, guard: RequestGuard) -> Starlette:
         refresher=refresher,
         watcher=BoardWatcher(site, refresher),
         open_sessions=OpenSessions(site),
-        catalog=CatalogCache(site.root, site.folder, site.preferences),
+        catalog=CatalogCache(site.roots, site.folder, site.preferences),
         sql_slots=anyio.Semaphore(sql.MAX_QUERIES),
+        streams=StreamCounter(),
     )
     return app
 
@@ -68,6 +71,7 @@ def all_routes() -> list[BaseRoute]:
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     services: WebServices = app.state.services
+    to_thread.current_default_thread_limiter().total_tokens = thread_limit()
     async with anyio.create_task_group() as tasks:
         # In a thread beside the server, so that the first page need not wait for templates and lexers.
         tasks.start_soon(to_thread.run_sync, preload_templates)
@@ -87,5 +91,5 @@ def _show_error(request: Request, error: Exception) -> Response:
 def _show_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     status = error.status_code
-    message = "there is nothing at this address" if status == 404 else error.detail.lower()
+    message = "page not found" if status == 404 else error.detail.lower()
     return respond(request, "error.html", {"error": message, "hint": None, "status": status}, status=status)

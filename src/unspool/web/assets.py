@@ -52,7 +52,7 @@ async def serve_asset(request: Request) -> Response:
     """Return a file."""
     asset = load_assets().get(request.path_params["name"])
     if asset is None:
-        raise NotFound("there is nothing at this address")
+        raise NotFound("page not found")
     # `no-cache` means: ask again with the tag. A new version of the package is then seen at once.
     headers = {"etag": asset.etag, "cache-control": "private, no-cache"}
     if request.headers.get("if-none-match") == asset.etag:

@@ -4,10 +4,16 @@ Rules
   1. The `Host` must be one of ours, port included: a foreign name that leads here (DNS rebinding) is refused.
   2. An `Origin`, where there is one, must be ours; and no other page may make a browser send a request, not even one on
      another port of this machine (`Sec-Fetch-Site`), because cookies do not tell ports apart.
-  3. Every route needs the token, in a cookie that scripts cannot read (`HttpOnly`, `SameSite=Strict`) or as a bearer.
-     The only other way in is a link that works once and is then exchanged for the cookie.
-  4. What changes something also needs an `Origin`, a body of JSON and a header that no form can send.
-  5. No response allows another origin anything, runs a script that is not a file of ours, or tells other sites where
+  3. Every route needs a cookie that scripts cannot read (`HttpOnly`, `SameSite=Strict`), or the token as a bearer. The
+     only other way in is a link that works once and is then exchanged for the cookie.
+  4. The cookie alone opens pages to read, their files and their pictures. JSON, event streams, exports and everything
+     that changes something also need the page key. A browser sends the cookie to every port of the host, where a server
+     of another user may listen; the page key is in the browser's storage, which belongs to one port, and no page
+     contains it. Scripts send it as a header, forms as a field.
+  5. A browser without scripts cannot store the key. It says so when it logs in, and only its pages contain the key, in
+     their forms.
+  6. What changes something also needs an `Origin`, and a body of JSON or of a form.
+  7. No response allows another origin anything, runs a script that is not a file of ours, or tells other sites where
      they were linked from.
 """
 
@@ -18,19 +24,26 @@ import ipaddress
 import secrets
 from collections.abc import Callable, Iterable
 from http.cookies import CookieError, SimpleCookie
+from typing import Final, NamedTuple
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LOGIN_PATH = "/enter"
+LOGIN_PATH: Final = "/enter"
 """The path of a link that works once."""
-CHANGE_HEADER = "x-unspool"
-"""A header of requests that change something: only a script of the page itself can add it."""
+NO_SCRIPT_PATH: Final = "/enter/plain"
+"""Where the login page leads a browser that runs no scripts."""
+KEY_HEADER: Final = "x-unspool"
+"""The header in which scripts of the page send the page key. No form and no other origin can add it."""
+KEY_FIELD: Final = "token"
+"""The field in which forms send the page key."""
+MAX_FORM_BYTES: Final = 1_000_000
 
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_FORM_TYPE = "application/x-www-form-urlencoded"
 _POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -46,15 +59,18 @@ _POLICY = "; ".join(
 )
 _HEADERS = (
     ("x-content-type-options", "nosniff"),
-    ("referrer-policy", "no-referrer"),
     ("x-frame-options", "DENY"),
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
     ("permissions-policy", "camera=(), microphone=(), geolocation=()"),
 )
+# Both keys are URL-safe base64: nothing in them needs to be escaped.
 _LOGIN_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>unspool</title>
+<meta name="unspool-key" content="{page_key}">
 <link rel="icon" href="/static/icon.svg">
-<meta http-equiv="refresh" content="0; url=/"></head><body><p><a href="/">Go on</a></p></body></html>"""
+<script src="/static/login.js"></script>
+<noscript><meta http-equiv="refresh" content="0; url={no_script}"></noscript></head>
+<body><noscript><p><a href="{no_script}">Go on</a></p></noscript></body></html>"""
 
 
 def is_loopback(host: str) -> bool:
@@ -67,14 +83,32 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def needs_page_key(path: str) -> bool:
+    """Tell whether the answer at a path is for scripts of the page, not for a plain look at it.
+
+    >>> [needs_page_key(path) for path in ("/palette.json", "/events", "/session/3f2a/events")]
+    [True, True, True]
+    >>> [needs_page_key(path) for path in ("/", "/session/3f2a", "/session/events")]
+    [False, False, False]
+    """
+    if path.endswith("/events"):
+        # Two slashes: the page of a session whose file is named `events.jsonl`.
+        return path.count("/") != 2
+    return path.endswith((".json", ".csv"))
+
+
 class AllowedHosts:
     """The values of `Host` that mean this server."""
 
     def __init__(self, host: str, port: int, others: Iterable[str] = ()) -> None:
-        named = {*_LOOPBACK_NAMES, *map(_bracketed, others)}
         self._any_address = _is_unspecified(host)
-        if not self._any_address:
-            named.add(_bracketed(host))
+        named = {_bracketed(host), *map(_bracketed, others)}
+        # Each of these three names is another site to a browser. They are ours only if the user asked for one of them:
+        # the cookie must not be given out for a name that other servers of this machine are known by.
+        if self._any_address or _bracketed(host) in _LOOPBACK_NAMES:
+            named |= {*_LOOPBACK_NAMES}
+        if self._any_address:
+            named.discard(_bracketed(host))
         self.port = port
         self._exact = {f"{name}:{port}".lower() for name in named} | ({*named} if port == 80 else set())
 
@@ -90,16 +124,39 @@ class AllowedHosts:
         return True
 
 
+class BrowserLogin(NamedTuple):
+    """A browser that has used a link: its cookie and its page key."""
+
+    cookie: str
+    page_key: str
+    is_plain: bool = False
+    """Whether it runs no scripts: only then do its pages contain the page key."""
+
+
+class RequestAccess(NamedTuple):
+    """Whose request it is that may pass."""
+
+    login: BrowserLogin | None
+    """None for a script with the token."""
+    has_key: bool
+    """Whether the page key or the token came with the headers. A form may still bring the key in its body."""
+
+
 class RequestGuard:
-    """Decides which requests pass: by host, origin, token, and links that work once."""
+    """Decides which requests pass: by host, origin, cookie, page key, token, and links that work once."""
 
     def __init__(
         self, names: AllowedHosts, token: str | None = None, on_login: Callable[[str], None] = lambda _: None
     ) -> None:
         self.names = names
-        self.token = token or secrets.token_urlsafe(32)
         self.cookie = f"unspool_{names.port}"
+        self._token = token
+        """Accepted as a bearer; without one, only browsers that used a link may ask."""
         self._links: set[str] = set()
+        self._logins: dict[str, BrowserLogin] = {}
+        """By cookie."""
+        self._no_script_links: dict[str, str] = {}
+        """The cookie of each link to `NO_SCRIPT_PATH`."""
         self._on_login = on_login
 
     def create_link(self) -> str:
@@ -109,32 +166,56 @@ class RequestGuard:
         return f"{LOGIN_PATH}?key={key}"
 
     def log_in(self, query: bytes) -> Response:
-        """Exchange a link for the cookie; a link that was used, or never given out, is refused."""
-        key = parse_qs(query.decode("latin-1")).get("key", [""])[0]
-        known = next((link for link in self._links if _is_equal(link, key)), None)
+        """Exchange a link for the cookie and the page key; a link that was used, or never given out, is refused."""
+        known = _find(self._links, _query_key(query))
         if known is None:
-            return _refuse(
-                401, "this link was used already, or never given out: the terminal that serves has the newest"
-            )
+            return _refuse(401, "this link is used or invalid: open the newest link in the terminal of `unspool serve`")
         self._links.discard(known)
+        login = BrowserLogin(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
+        self._logins[login.cookie] = login
+        no_script_key = secrets.token_urlsafe(32)
+        self._no_script_links[no_script_key] = login.cookie
         # A page that leads on, not a redirect: after a redirect from elsewhere, a strict cookie would not be sent.
-        response = HTMLResponse(_LOGIN_PAGE)
-        response.headers["set-cookie"] = f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
+        page = _LOGIN_PAGE.format(page_key=login.page_key, no_script=f"{NO_SCRIPT_PATH}?key={no_script_key}")
+        response = HTMLResponse(page)
+        response.headers["set-cookie"] = f"{self.cookie}={login.cookie}; Path=/; HttpOnly; SameSite=Strict"
         self._on_login(self.create_link())
         return response
 
-    def refuse(self, method: str, headers: Headers) -> Response | None:
-        """Return the response that refuses a request, if it is refused."""
-        hosts = headers.getlist("host")
-        if len(hosts) != 1 or hosts[0] not in self.names:
-            return _refuse(403, "this address is not known here")
+    def log_in_without_scripts(self, query: bytes) -> Response:
+        """Note that a browser runs no scripts, and lead it to the first page."""
+        known = _find(self._no_script_links, _query_key(query))
+        if known is None:
+            return _refuse(401, "this link is used or invalid")
+        cookie = self._no_script_links.pop(known)
+        self._logins[cookie] = self._logins[cookie]._replace(is_plain=True)
+        return RedirectResponse("/", 303)
+
+    def check(self, method: str, path: str, headers: Headers) -> Response | RequestAccess:
+        """Return the response that refuses a request, or whose request it is."""
+        if not self.knows_host(headers):
+            return _refuse(403, "unknown host name")
         if self._is_foreign(headers):
-            return _refuse(403, "asked by another page")
-        if method not in _SAFE_METHODS and not self._is_ours(headers):
-            return _refuse(403, "only the page itself may change something")
-        if not self._has_token(headers):
+            return _refuse(403, "request from another site")
+        is_change = method not in _SAFE_METHODS
+        kind = _content_type(headers)
+        if is_change and not (headers.get("origin") and kind in ("application/json", _FORM_TYPE)):
+            return _refuse(403, "only pages of this server may change something")
+        access = self._identify(headers)
+        if access is None:
             return _refuse(401, "open the link that `unspool serve` printed")
-        return None
+        if is_change and not access.has_key and kind != _FORM_TYPE:
+            return _refuse(403, "only pages of this server may change something")
+        if not is_change and not access.has_key and needs_page_key(path):
+            return _refuse(
+                403, "only the page's own scripts, or scripts with a token (`--token-file`), may request this"
+            )
+        return access
+
+    def knows_host(self, headers: Headers) -> bool:
+        """Tell whether a request was sent to one of our names."""
+        hosts = headers.getlist("host")
+        return len(hosts) == 1 and hosts[0] in self.names
 
     def _is_foreign(self, headers: Headers) -> bool:
         origins = headers.getlist("origin")
@@ -142,22 +223,19 @@ class RequestGuard:
             return True
         return headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
 
-    def _is_ours(self, headers: Headers) -> bool:
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        return bool(headers.get("origin")) and kind == "application/json" and bool(headers.get(CHANGE_HEADER))
-
-    def _has_token(self, headers: Headers) -> bool:
+    def _identify(self, headers: Headers) -> RequestAccess | None:
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and _is_equal(bearer.strip(), self.token):
-            return True
+        if self._token and scheme.lower() == "bearer" and _is_equal(bearer.strip(), self._token):
+            return RequestAccess(None, has_key=True)
         for line in headers.getlist("cookie"):
             try:
-                cookie = SimpleCookie(line).get(self.cookie)
+                morsel = SimpleCookie(line).get(self.cookie)
             except CookieError:
                 continue
-            if cookie and _is_equal(cookie.value, self.token):
-                return True
-        return False
+            if morsel and (found := _find(self._logins, morsel.value)) is not None:
+                login = self._logins[found]
+                return RequestAccess(login, has_key=_is_equal(headers.get(KEY_HEADER, ""), login.page_key))
+        return None
 
 
 class AuthMiddleware:
@@ -174,17 +252,62 @@ class AuthMiddleware:
         if scope["type"] != "http":  # there are no web sockets here
             await send({"type": "websocket.close", "code": 1008})
             return
-        answer: ASGIApp = self._own_response(scope) or self.app
-        await answer(scope, receive, _with_headers(send))
+        send = _with_headers(send)
+        decision = self._own_response(scope) or self.guard.check(scope["method"], scope["path"], Headers(scope=scope))
+        if isinstance(decision, Response):
+            await decision(scope, receive, send)
+            return
+        if scope["method"] not in _SAFE_METHODS and not decision.has_key:
+            body = await _read_form(receive)
+            if body is None or not _has_key_field(body, decision):
+                await _refuse(403, "only pages of this server may change something")(scope, receive, send)
+                return
+            receive = _repeat_body(body, receive)
+        login = decision.login
+        scope.setdefault("state", {})["form_key"] = login.page_key if login and login.is_plain else ""
+        await self.app(scope, receive, send)
 
     def _own_response(self, scope: Scope) -> Response | None:
-        headers = Headers(scope=scope)
-        if scope["path"] == LOGIN_PATH and scope["method"] == "GET":
-            hosts = headers.getlist("host")
-            if len(hosts) != 1 or hosts[0] not in self.guard.names:
-                return _refuse(403, "this address is not known here")
+        if scope["path"] not in (LOGIN_PATH, NO_SCRIPT_PATH) or scope["method"] != "GET":
+            return None
+        if not self.guard.knows_host(Headers(scope=scope)):
+            return _refuse(403, "unknown host name")
+        if scope["path"] == LOGIN_PATH:
             return self.guard.log_in(scope["query_string"])
-        return self.guard.refuse(scope["method"], headers)
+        return self.guard.log_in_without_scripts(scope["query_string"])
+
+
+async def _read_form(receive: Receive) -> bytes | None:
+    """Return the body of a request; None if it is too long, or the browser has gone."""
+    body = b""
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        piece: bytes = message.get("body", b"")
+        body += piece
+        if len(body) > MAX_FORM_BYTES:
+            return None
+        if not message.get("more_body"):
+            return body
+
+
+def _has_key_field(body: bytes, access: RequestAccess) -> bool:
+    try:
+        values = parse_qs(body.decode("latin-1"), max_num_fields=100).get(KEY_FIELD, [])
+    except ValueError:  # more fields than any form of ours has
+        return False
+    return len(values) == 1 and access.login is not None and _is_equal(values[0], access.login.page_key)
+
+
+def _repeat_body(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives a body which was read already, and then whatever comes after it."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receiving() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return receiving
 
 
 def _with_headers(send: Send) -> Send:
@@ -193,6 +316,7 @@ def _with_headers(send: Send) -> Send:
             headers = MutableHeaders(scope=message)
             for name, value in _HEADERS:
                 headers[name] = value
+            headers.setdefault("referrer-policy", "no-referrer")
             headers.setdefault("content-security-policy", _POLICY)
             headers.setdefault("cache-control", "no-store")
         await send(message)
@@ -202,6 +326,19 @@ def _with_headers(send: Send) -> Send:
 
 def _refuse(status: int, reason: str) -> Response:
     return PlainTextResponse(f"{status}: {reason}\n", status_code=status)
+
+
+def _query_key(query: bytes) -> str:
+    return parse_qs(query.decode("latin-1")).get("key", [""])[0]
+
+
+def _content_type(headers: Headers) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _find(known: Iterable[str], secret: str) -> str | None:
+    """Return the one among known secrets that equals another."""
+    return next((one for one in known if _is_equal(one, secret)), None)
 
 
 def _is_equal(one: str, other: str) -> bool:

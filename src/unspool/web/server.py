@@ -2,12 +2,15 @@
 
 Rules
   1. The socket listens before the link is printed: a browser that follows it at once is answered.
-  2. Only this machine can reach it unless the user says otherwise, twice (`--host` and `--token`).
+  2. Only this machine can reach it unless the user says otherwise, twice (`--host` and a token).
+  3. Clients cannot take all of its connections or descriptors (`connections.py`).
 """
 
 from __future__ import annotations
 
+import logging
 import socket
+from collections.abc import Callable
 from typing import Final
 
 import uvicorn
@@ -15,9 +18,14 @@ from starlette.applications import Starlette
 
 from unspool.errors import Refused, UsageError
 from unspool.web.auth import is_loopback
+from unspool.web.connections import IDLE_SECONDS, MAX_HEADER_BYTES, LimitedProtocol
 
 DEFAULT_PORT: Final = 8737
 """Used unless another is named; if it is taken, any that is free is used."""
+_BACKLOG: Final = 256
+"""Connections that the kernel keeps until they are accepted."""
+_MAX_ACCEPTED_AT_ONCE: Final = 16
+"""Connections that are accepted before any of them is looked at, and others closed to make room."""
 
 
 def open_listener(host: str, port: int | None) -> socket.socket:
@@ -28,34 +36,59 @@ def open_listener(host: str, port: int | None) -> socket.socket:
         if port is None:
             return _bind(host, 0)
         raise Refused(
-            f"cannot listen on {host}:{port}: {(error.strerror or str(error)).lower()}", hint="name another `--port`"
+            f"cannot listen on {host}:{port}: {(error.strerror or str(error)).lower()}",
+            hint="choose another port with `--port N`",
         ) from None
 
 
 def check_host(host: str, *, token: bool) -> None:
     """Refuse an address that other machines can reach, unless a token was named."""
     if not host:
-        raise UsageError("say an address to listen on", hint="`--host 127.0.0.1` is this machine alone")
+        raise UsageError("--host needs an address", hint="omit `--host` to listen on this machine only")
     if not token and not is_loopback(host):
         raise Refused(
-            f"`{host}` can be reached from other machines: whoever has the link reads everything, unencrypted",
-            hint="`--token` says that this is meant; a tunnel (`ssh -L`) to 127.0.0.1 is safer",
+            f"other machines can reach `{host}`, and anyone with the link could read everything unencrypted",
+            hint="confirm with `--token-file FILE`, or use a tunnel (`ssh -L`), which is safer",
         )
 
 
-def run_server(app: Starlette, listener: socket.socket) -> None:
-    """Serve requests until interrupted."""
+def run_server(app: Starlette, listener: socket.socket, on_end: Callable[[], None] = lambda: None) -> None:
+    """Serve requests until interrupted or terminated; `on_end` is called then."""
+    # It would print a line for every request that is no HTTP.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(
         app,
+        http=LimitedProtocol,
         log_config=None,
         access_log=False,
         ws="none",  # there are no web sockets, so that none is exposed
         lifespan="on",
         server_header=False,
         timeout_graceful_shutdown=1,  # event streams never end by themselves
-        timeout_keep_alive=30,
+        timeout_keep_alive=IDLE_SECONDS,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+        backlog=_MAX_ACCEPTED_AT_ONCE,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    _Server(config, on_end).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """A server that accepts few connections at a time, of many that the kernel keeps waiting."""
+
+    def __init__(self, config: uvicorn.Config, on_end: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_end = on_end
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen. asyncio has one number for both: how many wait, and how many are accepted in one go."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End. After this, uvicorn raises the signal that ended it once more, and the process may be gone."""
+        self._on_end()
+        await super().shutdown(sockets)
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -64,7 +97,7 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host.strip("[]"), port))
-        listener.listen(128)
+        listener.listen(_BACKLOG)
     except OSError:
         listener.close()
         raise

@@ -13,11 +13,19 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.cli.conftest import Run
+from unspool.demo import write_demo
 from unspool.testing.build import assistant, raw, session, thinking, tool_result, tool_use, user
 
 S1 = "11111111-1111-4111-8111-111111111111"
 S2 = "12222222-2222-4222-8222-222222222222"
 UGLY = [raw(b'{"torn'), raw(b"\0\xff\r\n\n"), raw(b"\xef\xbb\xbf{}{}\n"), raw(b'{"no end":1}')]
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Path:
+    """The made-up config folder."""
+    write_demo(tmp_path / "demo")
+    return tmp_path / "demo"
 
 
 def exported(*arguments: str | Path) -> bytes:
@@ -47,7 +55,7 @@ def test_a_new_file_is_private_and_an_old_one_is_kept(run: Run, tmp_path: Path) 
     assert target.read_bytes() == path.read_bytes()
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     again = run("export", path, "--jsonl", "-o", target)
-    assert (again.code, again.err.splitlines()[1]) == (2, "hint: name a file that does not")
+    assert (again.code, again.err.splitlines()[1]) == (5, "hint: choose another name, or delete it first")
 
 
 def test_a_title_will_do_too(tmp_path: Path) -> None:
@@ -79,7 +87,9 @@ def test_the_data_has_every_part(run: Run, tmp_path: Path) -> None:
     session(user("hi"), assistant("ho"), id=S1).save(tmp_path / "c")
     done = run("export", "1111", "--json", "--config-dir", tmp_path / "c")
     assert (done.code, done.err) == (0, "")
-    assert list(json.loads(done.out)) == ["turns", "messages", "tool_calls", "threads", "agents", "compactions"]
+    exported = json.loads(done.out)
+    assert list(exported)[-6:] == ["turns", "messages", "tool_calls", "threads", "agents", "compactions"]
+    assert (exported["schema"], exported["session_id"]) == ("unspool/export/1", S1)
 
 
 def test_a_transcript_is_markdown(run: Run, tmp_path: Path) -> None:
@@ -114,7 +124,7 @@ def test_every_form_can_go_to_a_new_private_file(run: Run, tmp_path: Path, form:
     assert (done.code, done.out, done.err) == (0, "", "")
     assert target.read_text() == run("export", path, form).out
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
-    assert run("export", path, form, "-o", target).code == 2
+    assert run("export", path, form, "-o", target).code == 5
 
 
 @pytest.mark.parametrize(
@@ -124,40 +134,40 @@ def test_every_form_can_go_to_a_new_private_file(run: Run, tmp_path: Path, form:
             ["export", "none.jsonl", "--jsonl", "--config-dir", "c"],
             3,
             snapshot("""\
-unspool: no such file: `none.jsonl`
-hint: a session can also be named by its id
+unspool: file not found: `none.jsonl`
+hint: list sessions with `unspool --config-dir c ls`
 """),
         ),
         (
             ["export", "abc", "--jsonl", "--config-dir", "c"],
             3,
             snapshot("""\
-unspool: no such session: `abc`
-hint: `unspool ls` lists what there is
+unspool: no session matches `abc`
+hint: list sessions with `unspool --config-dir c ls`
 """),
         ),
         (
             ["export", "1", "--jsonl", "--config-dir", "c"],
             2,
             snapshot("""\
-unspool: `1` fits 2 files: `11111111-1111-4111-8111-111111111111`, `12222222-2222-4222-8222-222222222222`
-hint: give more of the id
+unspool: `1` matches 2 files: `11111111-1111-4111-8111-111111111111`, `12222222-2222-4222-8222-222222222222`
+hint: use more characters of the id
 """),
         ),
         (
             ["export", "c", "--jsonl"],
             4,
             snapshot("""\
-unspool: not a regular file: `TMP/c`
-hint: name one file that you may read
+unspool: `TMP/c` is not a regular file
+hint: name a regular file
 """),
         ),
         (
             ["export", "c"],
             2,
             snapshot("""\
-unspool: say which format to write
-hint: one of `--md`, `--html`, `--json`, `--messages`, `--jsonl`; or all with `--parquet`, `--duckdb`
+unspool: missing output format
+hint: add --md, --html, --json, --messages or --jsonl; or export all sessions with --parquet or --duckdb
 """),
         ),
     ],
@@ -224,9 +234,9 @@ def test_markdown_has_the_chosen_turns_and_depth(run: Run, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--json", "--turns", "1"], 2, "`--turns` and `--depth` go with `--md` and `--html`"),
+        (["--json", "--turns", "1"], 2, "--turns and --depth need --md or --html"),
         (["--md", "--turns", "x"], 2, "not turns: `x`"),
-        (["--html", "--turns", "9"], 1, "no such turns: `9`"),
+        (["--html", "--turns", "9"], 3, "no turn matches `9`"),
     ],
 )
 def test_turns_that_are_none_are_named(run: Run, tmp_path: Path, arguments: list[str], code: int, words: str) -> None:
@@ -249,3 +259,23 @@ def test_a_session_that_only_the_archive_has_becomes_html_too(run: Run, tmp_path
     assert again.code == 0
     assert "last words" in again.out
     assert again.out == whole
+
+
+def test_a_project_is_exported_as_pages_and_brought_up_to_date(run: Run, demo: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    code, out, err = run("export", "--html", "--project", "tidewatch", "-o", folder, "--config-dir", demo)
+    assert (code, err) == (0, "")
+    assert out.startswith("wrote 5 pages, 0 unchanged; open ")
+    code, out, _ = run("export", "--html", "--all", "-o", folder, "--config-dir", demo)
+    assert ", 5 unchanged; open " in out
+    assert 'href="sessions/' in (folder / "index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--all"], ["--html", "--all"], ["--md", "--all", "-o", "x"], ["3fe", "--html", "--project", "a", "-o", "x"]],
+)
+def test_pages_need_html_and_a_folder_and_no_session(words: list[str], run: Run, demo: Path) -> None:
+    code, out, err = run("export", *words, "--config-dir", demo)
+    assert (code, out) == (2, "")
+    assert f"unspool --config-dir {demo} export --html --all -o DIR" in err

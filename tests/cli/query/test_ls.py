@@ -57,16 +57,16 @@ def config(tmp_path: Path) -> Path:
 def listed(run: Run, config: Path, *arguments: str) -> list[dict[str, Any]]:
     done = run("ls", "--json", "--config-dir", config, *arguments, TZ="UTC")
     assert done.code == 0, done.err
-    data = json.loads(done.out)
-    assert isinstance(data, list)
-    return data
+    items = json.loads(done.out)["items"]
+    assert isinstance(items, list)
+    return items
 
 
 def test_the_sessions_are_a_table_newest_first(run: Run, config: Path) -> None:
     done = run("ls", "--config-dir", config, TZ="UTC")
     assert (done.code, done.err) == (0, "")
     assert done.out == snapshot("""\
-id        last        title                   project  branch  turns  calls  errors    size     cost
+session   last        title                   project  branch  turns  calls  errors    size     cost
 20000000  2024-02-05  新しい題名              other    main        1      0       0  2.4 kB  $0.0021
 10000000  2024-01-05  Fix the cache, please…  project  cache       1      1       1  2.6 kB    $0.02
 30000000  2023-12-01  hi                      project  main        1      0       0  1.1 kB    $0.01
@@ -77,10 +77,10 @@ id        last        title                   project  branch  turns  calls  err
 def test_a_narrow_terminal_gets_a_narrow_table(run: Run, config: Path) -> None:
     done = run("ls", "--config-dir", config, TZ="UTC", COLUMNS="72")
     assert done.out == snapshot("""\
-id        last        title                 turns  calls  errors    size     cost
-20000000  2024-02-05  新しい題名                1      0       0  2.4 kB  $0.0021
-10000000  2024-01-05  Fix the cache, plea…      1      1       1  2.6 kB    $0.02
-30000000  2023-12-01  hi                        1      0       0  1.1 kB    $0.01
+session   last        title                      project  turns     cost
+20000000  2024-02-05  新しい題名                 other        1  $0.0021
+10000000  2024-01-05  Fix the cache, please, a…  project      1    $0.02
+30000000  2023-12-01  hi                         project      1    $0.01
 2 hidden: 1 empty, 1 warm-up; --all shows them
 """)
 
@@ -90,6 +90,9 @@ def test_the_json_has_the_promised_fields(run: Run, config: Path) -> None:
     assert [row["id"] for row in rows] == [S[2], S[1], S[3]]
     path = config / "projects" / "-home-me-project" / f"{S[1]}.jsonl"
     assert rows[1] == {
+        "session_id": S[1],
+        "started_at": "2024-01-05T09:00:00.000Z",
+        "ended_at": "2024-01-05T09:00:03.000Z",
         "id": S[1],
         "path": str(path),
         "title": "Fix the cache, please, and tell me in some detail what was wrong with it all the time",
@@ -101,12 +104,14 @@ def test_the_json_has_the_promised_fields(run: Run, config: Path) -> None:
         "started": "2024-01-05T09:00:00.000Z",
         "last": "2024-01-05T09:00:03.000Z",
         "turns": 1,
+        "command_turns": 0,
         "messages": 4,
         "tool_calls": 1,
         "errors": 1,
         "agents": 0,
         "bytes": path.stat().st_size,
         "cost_micros": 20_540,
+        "unpriced_tokens": 0,
         "context_tokens": 12_204,
         "gone": False,
     }
@@ -136,6 +141,24 @@ def test_only_what_is_wanted_is_listed(run: Run, config: Path, arguments: list[s
     assert [S.index(row["id"]) for row in listed(run, config, *arguments)] == found
 
 
+@pytest.mark.parametrize("source", [[], ["--no-store"]])
+def test_a_limit_gives_the_first_of_the_whole_list(run: Run, config: Path, source: list[str]) -> None:
+    for arguments in ([], ["--all", "--until", "2024-01-31"]):
+        whole = listed(run, config, *arguments)
+        for limit in range(1, len(whole) + 2):
+            assert listed(run, config, *arguments, "--limit", str(limit), *source) == whole[:limit]
+
+
+def test_a_list_of_sessions_that_have_not_changed_reads_none_of_their_files(run: Run, config: Path) -> None:
+    before = listed(run, config)
+    for path in config.rglob("*.jsonl"):
+        stat = path.stat()
+        with path.open("r+b") as file:
+            file.write(b"x" * stat.st_size)
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert listed(run, config) == before
+
+
 def test_what_is_hidden_is_counted(run: Run, config: Path) -> None:
     shown = run("ls", "--json", "--config-dir", config)
     assert shown.err == "2 hidden: 1 empty, 1 warm-up; --all shows them\n"
@@ -148,19 +171,19 @@ def test_what_is_hidden_is_counted(run: Run, config: Path) -> None:
         (["--project", "none"], 1, snapshot("unspool: no sessions found\n")),
         (["--branch", "none"], 1, snapshot("unspool: no sessions found; 2 hidden: 2 empty; --all shows them\n")),
         (
-            ["--since", "yesterday"],
+            ["--since", "soon"],
             2,
             snapshot("""\
-unspool: not a time: `yesterday`
-hint: a date as 2026-01-05, or `12h`, `7d`, `2w` ago
+unspool: invalid time `soon`
+hint: use a date (`2026-01-05`, `2026-01`), a time (`2026-01-05T09:00`), `today`, `last week`, or an age (`12h`, `7d`)
 """),
         ),
         (
             ["--has", "error,fun"],
             2,
             snapshot("""\
-unspool: no such thing to have: `fun`
-hint: one of error, image, agent, compaction, pr
+unspool: unknown filter `fun` for --has
+hint: use one of: error, image, agent, compaction, pr
 """),
         ),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ Fix it. Please.
 00000000-0000-4000-8000-000000000001
 /home/me/project · main · 2026-01-05 09:00
 claude-opus-4-5-20251101 · 2.1.325
-2 turns, 5 tool calls, 1 error
+2 turns, 5 tool calls, 1 error, $0.06
 
 1 · 09:00
   > Fix it.
@@ -116,7 +117,7 @@ def test_what_comes_between_is_shown_as_what_it_is(run: Run, tmp_path: Path) -> 
   > [image 1×1 png, 70 bytes]
 
 2 · 09:00
-  queued while the model worked:
+  queued during the turn:
   > And hurry
 
   ✗ API error: 529 overloaded
@@ -136,7 +137,7 @@ def test_a_branch_that_was_left_is_marked(run: Run, tmp_path: Path) -> None:
 
   1
 
-2 · 09:00  on a branch that was left
+2 · 09:00  on an abandoned branch
   > two
 
   2
@@ -327,9 +328,9 @@ def test_some_turns_may_be_chosen(run: Run, tmp_path: Path, turn: str, numbers: 
     [
         (
             ["--turn", "7"],
-            1,
+            3,
             snapshot("""\
-unspool: no such turn: `7`
+unspool: no turn matches `7`
 hint: the session has 1 turn
 """),
         ),
@@ -338,7 +339,7 @@ hint: the session has 1 turn
             2,
             snapshot("""\
 unspool: not a turn: `a..b`
-hint: as in `--turn 3`, `--turn -1` or `--turn 2..5`
+hint: use for example `--turn 3`, `--turn -1` or `--turn 2..5`
 """),
         ),
         (
@@ -346,7 +347,7 @@ hint: as in `--turn 3`, `--turn -1` or `--turn 2..5`
             2,
             snapshot("""\
 unspool: not a turn: ``
-hint: as in `--turn 3`, `--turn -1` or `--turn 2..5`
+hint: use for example `--turn 3`, `--turn -1` or `--turn 2..5`
 """),
         ),
         (
@@ -370,7 +371,7 @@ def test_a_wrong_request_is_one_line_and_a_hint(
 def test_an_empty_file_has_nothing_to_show(run: Run, tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").touch()
     done = run("show", tmp_path / "x.jsonl")
-    assert (done.code, done.err) == (1, "unspool: nothing in this session: `x`\n")
+    assert (done.code, done.err) == (1, "unspool: the session `x` is empty\n")
 
 
 def test_a_session_is_found_by_id_agent_and_title(run: Run, tmp_path: Path) -> None:
@@ -408,5 +409,6 @@ def test_what_a_transcript_says_cannot_steer_the_terminal(on_terminal: Callable[
 
 def test_on_a_terminal_it_is_paged(on_terminal: Callable[..., bytes], tmp_path: Path) -> None:
     path = session(user("hi"), assistant("ho")).save(tmp_path)
-    assert b"PAGED   > hi" in on_terminal("show", path, PAGER="sed 's/^/PAGED /'")
+    paged = on_terminal("show", path, PAGER="sed 's/^/PAGED /'", LINES="4")
+    assert b"PAGED   > hi" in re.sub(rb"\x1b\[\d*m", b"", paged)
     assert b"PAGED" not in on_terminal("show", path)

@@ -72,7 +72,7 @@ file        version  time                 size  copy
 src/a.py    v1       2026-01-05 09:00  6 bytes  present
 src/a.py    v2       2026-01-05 09:05  8 bytes  present
 src/a.py    v3       2026-01-05 09:06           gone
-tests/a.py  v1       2026-01-05 09:00           none: the file did not exist
+tests/a.py  v1       2026-01-05 09:00           none (the file did not exist)
 tests/a.py  v2       2026-01-05 09:05  2 bytes  present
 """)
 
@@ -83,9 +83,10 @@ def test_a_path_in_the_folder_of_the_session_will_do(run: Run, path: Path) -> No
 
 
 def test_the_list_can_be_data(run: Run, path: Path) -> None:
-    assert json.loads(shown(run, path, "tests/a.py", "--json")) == snapshot(
+    assert json.loads(shown(run, path, "tests/a.py", "--json"))["items"] == snapshot(
         [
             {
+                "path": "tests/a.py",
                 "file": "tests/a.py",
                 "version": 1,
                 "time": "2026-01-05T09:00:00.000Z",
@@ -94,6 +95,7 @@ def test_the_list_can_be_data(run: Run, path: Path) -> None:
                 "copy": "none",
             },
             {
+                "path": "tests/a.py",
                 "file": "tests/a.py",
                 "version": 2,
                 "time": "2026-01-05T09:05:00.000Z",
@@ -160,10 +162,10 @@ def test_a_version_goes_to_a_new_private_file(run: Run, path: Path, tmp_path: Pa
     assert target.read_bytes() == TWO
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     again = run("show", path, "--file", "src/a.py@v1", "-o", target)
-    assert (again.code, again.err.splitlines()[1]) == (2, "hint: name a file that does not")
+    assert (again.code, again.err.splitlines()[1]) == (5, "hint: choose another name, or delete it first")
     assert target.read_bytes() == TWO
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    assert run("show", path, "--file", "src/a.py@v1", "-o", tmp_path / "link").code == 2
+    assert run("show", path, "--file", "src/a.py@v1", "-o", tmp_path / "link").code == 5
     assert shown(run, path, "src/a.py@v1..v2", "-o", str(tmp_path / "diff")) == ""
     assert (tmp_path / "diff").read_bytes() == written(path, "src/a.py@v1..v2")
 
@@ -175,39 +177,39 @@ def test_a_version_goes_to_a_new_private_file(run: Run, path: Path, tmp_path: Pa
             ["b.py"],
             3,
             snapshot("""\
-unspool: no such file in this session: `b.py`
-hint: it has versions of `src/a.py`, `tests/a.py`, `logo.png` and 2 more
+unspool: this session changed no file that matches `b.py`
+hint: the session has versions of `src/a.py`, `tests/a.py`, `logo.png` and 2 more
 """),
         ),
         (
             ["b.py@v1"],
             3,
             snapshot("""\
-unspool: no such file in this session: `b.py`
-hint: it has versions of `src/a.py`, `tests/a.py`, `logo.png` and 2 more
+unspool: this session changed no file that matches `b.py`
+hint: the session has versions of `src/a.py`, `tests/a.py`, `logo.png` and 2 more
 """),
         ),
         (
             ["src/a.py@v3"],
             3,
             snapshot("""\
-unspool: the copy is gone: `src/a.py@v3`
-hint: Claude Code removes old ones; `--file` without a version tells which are left
+unspool: the copy of `src/a.py@v3` was deleted
+hint: Claude Code deletes old copies; list the remaining ones with `--file` without a version
 """),
         ),
         (
             ["tests/a.py@v1"],
             3,
             snapshot("""\
-unspool: the file did not exist then: `tests/a.py@v1`
-hint: a later version may have something in it
+unspool: the file did not exist in `tests/a.py@v1`
+hint: try a later version
 """),
         ),
         (
             ["src/a.py@v4"],
             3,
             snapshot("""\
-unspool: no such version of `src/a.py`: `v4`
+unspool: `src/a.py` has no version `v4`
 hint: it has v1, v2, v3
 """),
         ),
@@ -215,48 +217,48 @@ hint: it has v1, v2, v3
             ["src/a.py@old"],
             2,
             snapshot("""\
-unspool: not a version: `old`
-hint: as in `--file src/a.py@v1` or `--file src/a.py@v1..v2`
+unspool: invalid version `old`
+hint: use for example `--file src/a.py@v1` or `--file src/a.py@v1..v2`
 """),
         ),
         (
             ["a.py@v1"],
             2,
             snapshot("""\
-unspool: that fits 2 files: `src/a.py`, `tests/a.py`
-hint: give more of the path
+unspool: the path matches 2 files: `src/a.py`, `tests/a.py`
+hint: use more of the path
 """),
         ),
         (
             ["src/a.py@v1", "--diff"],
             3,
             snapshot("""\
-unspool: no version before `src/a.py@v1`
-hint: a difference needs two: `--file PATH@v1..v2`
+unspool: no earlier version than `src/a.py@v1`
+hint: compare two versions with `--file PATH@v1..v2`
 """),
         ),
         (
             ["src/a.py", "-o", "out"],
             2,
             snapshot("""\
-unspool: say which version to write
-hint: as in `--file src/a.py@v1 -o FILE`
+unspool: missing version
+hint: use for example `--file src/a.py@v1 -o FILE`
 """),
         ),
         (
             ["src/a.py@v1", "--json"],
             2,
             snapshot("""\
-unspool: only the list of versions can be JSON
-hint: `--file PATH --json`, without a version or `--diff`
+unspool: --json prints only the list of versions
+hint: use `--file PATH --json`, without a version or `--diff`
 """),
         ),
         (
             ["src/a.py", "--turn", "1"],
             2,
             snapshot("""\
-unspool: `--file` shows a file, not turns
-hint: leave out `--turn` and `--tree`
+unspool: --file cannot be combined with --turn or --tree
+hint: remove `--turn` and `--tree`
 """),
         ),
     ],
@@ -267,15 +269,15 @@ def test_a_wrong_request_is_one_line_and_a_hint(run: Run, path: Path, words: lis
     assert done.err == said
 
 
-@pytest.mark.parametrize("option", [["--diff"], ["-o", "out"], ["--json"]])
+@pytest.mark.parametrize("option", [["--diff"], ["-o", "out"]])
 def test_what_is_for_files_needs_a_file(run: Run, path: Path, option: list[str]) -> None:
     done = run("show", path, *option)
     assert (done.code, done.out, done.err) == (
         2,
         "",
         snapshot("""\
-unspool: `--diff`, `-o` and `--json` go with `--file`
-hint: `unspool export` writes a whole session
+unspool: --diff and -o need --file
+hint: write a whole session with `unspool export`
 """),
     )
 
@@ -285,8 +287,8 @@ def test_a_session_without_versions_says_so(run: Run, tmp_path: Path) -> None:
     assert (done.code, done.err) == (
         3,
         snapshot("""\
-unspool: no such file in this session: `a`
-hint: it keeps no versions: it changed no file, or is older than 2.0.36
+unspool: this session changed no file that matches `a`
+hint: the session has no versions: it changed no file, or Claude Code was older than 2.0.36
 """),
     )
 
@@ -301,7 +303,7 @@ def test_on_a_terminal_a_version_is_made_harmless(on_terminal: Callable[..., byt
 
 def test_on_a_terminal_a_binary_file_is_not_printed(on_terminal: Callable[..., bytes], path: Path) -> None:
     sent = on_terminal("show", path, "--file", "logo.png@v1")
-    assert b"binary, 5 bytes" in sent
+    assert b"binary file, 5 bytes" in sent
     assert b"PNG" not in sent
 
 

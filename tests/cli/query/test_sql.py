@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -111,7 +112,7 @@ Bash,16,2,
             err="",
         )
     )
-    assert run("sql", "SELECT 1 WHERE false", "--json", "--config-dir", demo) == (0, "[]\n", "")
+    assert run("sql", "SELECT 1 WHERE false", "--format", "json", "--config-dir", demo) == (0, "[]\n", "")
     assert run("sql", "SELECT 1 AS a WHERE false", "--format", "csv", "--config-dir", demo) == (0, "a\n", "")
 
 
@@ -144,7 +145,7 @@ def test_parquet_goes_to_a_file_or_a_pipe(run: Run, demo: Path, tmp_path: Path) 
     expected = asked(run, "SELECT count(*) AS n, sum(cost_micros) AS c FROM messages", "--config-dir", demo)
     assert [dict(zip(("n", "c"), found or (), strict=True))] == expected
     again = run("sql", query, "--format", "parquet", "-o", target, "--config-dir", demo)
-    assert again == (2, "", f"unspool: `{target}` exists\nhint: name a file that does not\n")
+    assert again == (5, "", f"unspool: `{target}` already exists\nhint: choose another name, or delete it first\n")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ LINE 1: SELECT * FROM sesions
                     code=2,
                     out="",
                     err="""\
-unspool: one statement at a time
+unspool: only one statement at a time
 hint: a query reads: SELECT, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN
 """,
                 )
@@ -201,7 +202,7 @@ hint: a query reads: SELECT, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN
                     code=2,
                     out="",
                     err="""\
-unspool: not a statement that only reads: COPY
+unspool: not a read-only statement: COPY
 hint: a query reads: SELECT, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN
 """,
                 )
@@ -244,7 +245,7 @@ LINE 1: SELECT CAST(name AS INT) FROM tool_calls
                     code=2,
                     out="",
                     err="""\
-unspool: there is no statement
+unspool: no statement
 hint: a query reads: SELECT, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN
 """,
                 )
@@ -263,8 +264,8 @@ def test_a_query_that_takes_too_long_is_refused(run: Run, demo: Path) -> None:
             code=5,
             out="",
             err="""\
-unspool: the query took longer than 0.5 seconds and was ended
-hint: `--timeout SECONDS` gives it longer; `0` any time it takes
+unspool: the query was stopped after 0.5 seconds
+hint: allow more time with `--timeout SECONDS`, or any time with `--timeout 0`
 """,
         )
     )
@@ -360,7 +361,7 @@ def test_column_files_that_were_damaged_are_made_again(run: Run, demo: Path, tmp
         path.write_bytes(bytes(len(path.read_bytes())))
     code, out, err = run("sql", TOTALS, "--format", "json", "--config-dir", demo)
     assert (code, json.loads(out)) == (0, before)
-    assert err == snapshot("unspool: column files were damaged or missing, and were made again\n")
+    assert err == snapshot("unspool: column files were damaged or missing; wrote them again\n")
     assert run("sql", TOTALS, "--format", "json", "--config-dir", demo).err == ""
 
 
@@ -380,7 +381,7 @@ def test_all_tables_are_exported_as_parquet(run: Run, demo: Path, tmp_path: Path
     union = " UNION ALL ".join(f"SELECT '{name}' AS t, count(*) AS n FROM {name}" for name in public_tables())
     assert {row["t"]: [(row["n"],)] for row in asked(run, union, "--config-dir", demo)} == counts
     assert run("export", "--parquet", target, "--config-dir", demo) == (
-        2, "", f"unspool: `{target}` exists\nhint: name one that does not\n",
+        5, "", f"unspool: `{target}` already exists\nhint: choose another name, or delete it first\n",
     )  # fmt: skip
 
 
@@ -411,8 +412,8 @@ def test_what_does_not_go_together_is_told(run: Run, demo: Path) -> None:
             code=2,
             out="",
             err="""\
-unspool: `--parquet` does not go with `--duckdb`
-hint: choose one
+unspool: --parquet and --duckdb cannot be used together
+hint: remove one of them
 """,
         )
     )
@@ -421,8 +422,8 @@ hint: choose one
             code=2,
             out="",
             err="""\
-unspool: `--parquet` and `--duckdb` write all sessions
-hint: leave out SESSION and the other formats
+unspool: --parquet and --duckdb export all sessions
+hint: remove SESSION and the other formats
 """,
         )
     )
@@ -431,8 +432,8 @@ hint: leave out SESSION and the other formats
             code=2,
             out="",
             err="""\
-unspool: `--raw` and several folders go with `--parquet` and `--duckdb`
-hint: leave them out
+unspool: --raw needs --parquet or --duckdb
+hint: remove --raw
 """,
         )
     )
@@ -460,37 +461,6 @@ def test_a_connection_of_ones_own_gets_the_tables(run: Run, demo: Path, tmp_path
     assert done.stdout == f"({total['responses']}, {total['cost_micros']})\n[(1,)] [(10,)]\n(16,)\n"
     with duckdb.connect(database, read_only=True) as connection:
         assert connection.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("mine",)]
-
-
-def test_without_the_extra_one_line_says_what_to_install(demo: Path, tmp_path: Path) -> None:
-    program = """
-import sys
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("duckdb", "arro3", "prompt_toolkit"):
-            raise ModuleNotFoundError(name)
-import importlib.util
-real = importlib.util.find_spec
-importlib.util.find_spec = lambda name, package=None: None if name in ("duckdb", "arro3") else real(name, package)
-sys.meta_path.insert(0, Missing())
-sys.argv = ["unspool", "sql", "SELECT 1", "--config-dir", sys.argv[1]]
-from unspool.cli.main import run_command_line
-run_command_line()
-"""
-    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
-    done = subprocess.run(
-        [sys.executable, "-c", program, demo], env=environment, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr) == snapshot(
-        (
-            5,
-            "",
-            """\
-unspool: SQL needs DuckDB and arro3, which are not installed
-hint: install it with: pip install 'unspool[sql]'
-""",
-        )
-    )
 
 
 class Terminal(PseudoTerminal):
@@ -530,7 +500,7 @@ def test_a_prompt_takes_one_question_after_the_other(terminal: Terminal, tmp_pat
     terminal.press("SELECT * FROM nowhere;\r")
     terminal.see("Table with name nowhere does not exist")
     terminal.press("SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range = 7;\r")
-    terminal.see("took longer than 2 seconds")
+    terminal.see("stopped after 2 seconds")
     terminal.press("SELECT 'still' || ' here' AS x;\r")
     terminal.see("still here")
     terminal.press(".quit\r")
@@ -549,18 +519,28 @@ def test_a_prompt_completes_and_tells_of_tables(terminal: Terminal) -> None:
     terminal.press(";\r")
     terminal.see("lines\n")
     terminal.press(".nonsense\r")
-    terminal.see("no such command")
+    terminal.see("unknown command")
     terminal.press("\x04")
     assert terminal.process.wait(30) == 0
+
+
+def test_keys_pressed_while_a_statement_runs_reach_the_next_prompt(terminal: Terminal) -> None:
+    terminal.see("sql>")
+    terminal.press("SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range = 7;\r")
+    terminal.until(lambda: bool(terminal.settings()[3] & termios.ISIG), "the statement never began")
+    terminal.press("\x04")
+    terminal.see("stopped after 2 seconds")
+    assert terminal.process.wait(30) == 0
+    assert terminal.settings() == terminal.before
 
 
 def test_the_name_of_the_data_folder_does_no_harm(run: Run, demo: Path, tmp_path: Path) -> None:
     for name in ("it's here", "a; DROP", "ü 漢"):
         code, out, err = run("sql", "SELECT 1 AS a", "--json", "--config-dir", demo, UNSPOOL_HOME=str(tmp_path / name))
-        assert (code, json.loads(out), err) == (0, [{"a": 1}], "")
+        assert (code, json.loads(out)["items"], err) == (0, [{"a": 1}], "")
     code, out, err = run("sql", "SELECT 1", "--config-dir", demo, UNSPOOL_HOME=str(tmp_path / "a[b]*"))
     assert (code, out) == (5, "")
-    assert "for a pattern" in err
+    assert "as a pattern" in err
 
 
 def test_doctor_tells_how_large_the_column_files_are(run: Run, demo: Path, tmp_path: Path) -> None:
@@ -569,4 +549,4 @@ def test_doctor_tells_how_large_the_column_files_are(run: Run, demo: Path, tmp_p
     own = tmp_path / "home" / ".local" / "share" / "unspool" / "columns"
     size = sum(path.stat().st_size for path in own.rglob("*") if path.is_file())
     assert json.loads(run("doctor", demo, "--json").out)["store"]["column_bytes"] == size
-    assert "; the columns for SQL " in run("doctor", demo).out
+    assert "; SQL column files " in run("doctor", demo).out

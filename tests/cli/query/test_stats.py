@@ -51,8 +51,12 @@ def config(tmp_path: Path) -> Path:
 def test_a_session_is_counted(run: Run, config: Path) -> None:
     done = run("stats", "10", "--json", "--config-dir", config)
     assert (done.code, done.err) == (0, "")
-    assert json.loads(done.out) == snapshot(
+    counted = json.loads(done.out)
+    assert (counted.pop("session_id"), counted.pop("title")) == (S1, "hi")
+    assert counted.pop("path").endswith(f"/{S1}.jsonl")
+    assert counted == snapshot(
         {
+            "schema": "unspool/stats-session/1",
             "lines": 12,
             "bytes": 5880,
             "versions": {"2.0.76": 9},
@@ -66,6 +70,8 @@ def test_a_session_is_counted(run: Run, config: Path) -> None:
             "uses_without_result": 1,
             "results_without_use": 1,
             "human_turns": 3,
+            "command_turns": 0,
+            "text_prompts": 1,
             "seed_human_turns": 1,
             "models": ["claude-opus-4-5-20251101"],
             "agents": 0,
@@ -85,30 +91,30 @@ def test_the_counts_are_there_for_people_too(run: Run, config: Path) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.out == snapshot("""\
 ho
-  lines                2
-  bytes                1.1 kB
-  messages             2
-  tool calls           0
-  tool results         0
-  paired               0
-  uses without result  0
-  results without use  0
-  human turns          1
-  seed human turns     1
-  agents               0
-  models               claude-opus-4-5-20251101
+  lines                       2
+  size                        1.1 kB
+  messages                    2
+  tool calls                  0
+  tool results                0
+  calls with a result         0
+  calls without a result      0
+  results without a call      0
+  turns started by a prompt   1
+  turns started by a command  0
+  sub-agents                  0
+  models                      claude-opus-4-5-20251101
 
 versions
   2.1.325  2
 
-entries
+lines
   user       1
   assistant  1
 
 stop reasons
-  end_turn  1
+  end turn  1
 
-blocks
+content blocks
   text  1
 """)
 
@@ -118,12 +124,12 @@ def test_without_a_session_there_are_three_tables(run: Run, config: Path) -> Non
     assert (done.code, done.err) == (0, "")
     assert done.out == snapshot("""\
 session inventory
-id        lines  versions  user  assistant  calls  turns  file-history  summary  system  queue-op
-20000000      2  2.1.325      1          1      0      1             0        0       0         0
-10000000     12  2.0.76       4          5      2      3             0        0       0         1
+id        lines  versions  user  assistant  calls  turns  backups  summary  system  queued
+20000000      2  2.1.325      1          1      0      1        0        0       0       0
+10000000     12  2.0.76       4          5      2      3        0        0       0       1
 
 stop reasons
-id        end_turn  tool_use  stop_sequence  null
+id        end_turn  tool_use  stop_sequence  none
 20000000         1         0              0     0
 10000000         0         0              0     5
 
@@ -136,9 +142,18 @@ id        text  tool_use  tool_result  thinking  image
 
 def test_the_tables_are_three_lists_in_json(run: Run, config: Path) -> None:
     data = json.loads(run("stats", "--json", "--config-dir", config).out)
-    assert {name: len(rows) for name, rows in data.items()} == {"sessions": 2, "stop_reasons": 2, "blocks": 2}
-    assert data["sessions"][0] == snapshot(
+    assert data.pop("schema") == "unspool/stats/1"
+    assert data["items"] == data["sessions"]
+    assert {name: len(rows) for name, rows in data.items()} == {
+        "items": 2,
+        "sessions": 2,
+        "stop_reasons": 2,
+        "blocks": 2,
+        "skipped": 0,
+    }
+    assert data["items"][0] == snapshot(
         {
+            "session_id": "20000000-0000-4000-8000-000000000002",
             "id": "20000000-0000-4000-8000-000000000002",
             "lines": 2,
             "versions": ["2.1.325"],
@@ -161,24 +176,24 @@ def test_the_tables_are_three_lists_in_json(run: Run, config: Path) -> None:
             ["stats", "3", "--config-dir", "c"],
             3,
             snapshot("""\
-unspool: no such session: `3`
-hint: `unspool ls` lists what there is
+unspool: no session matches `3`
+hint: list sessions with `unspool --config-dir c ls`
 """),
         ),
         (
             ["stats", "none.jsonl", "--config-dir", "c"],
             3,
             snapshot("""\
-unspool: no such file: `none.jsonl`
-hint: a session can also be named by its id or title
+unspool: file not found: `none.jsonl`
+hint: list sessions with `unspool --config-dir c ls`
 """),
         ),
         (
             ["stats", "c"],
             4,
             snapshot("""\
-unspool: not a regular file: `TMP/c`
-hint: name one file that you may read
+unspool: `TMP/c` is not a regular file
+hint: name a regular file
 """),
         ),
         (["stats", "--config-dir", "empty"], 1, snapshot("unspool: no sessions found\n")),

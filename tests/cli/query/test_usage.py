@@ -16,11 +16,11 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.cli.conftest import Run
-from unspool.cli.query.usage_table import draw_bar, short_model_name
+from unspool.cli.query.usage import draw_bar, short_model_name
 from unspool.display.units import dollars, parse_time_expression
 from unspool.errors import UsageError
+from unspool.format import parse_zone
 from unspool.prices.price_list import SOURCE
-from unspool.store.times import parse_zone
 from unspool.store.usage.report import PERIODS
 from unspool.testing.build import Step, assistant, session, text, tool_result, tool_use, user
 
@@ -78,13 +78,13 @@ def test_days_are_a_table_with_totals_and_what_has_to_be_known(run: Run, config:
     done = run("usage", "--config-dir", config, TZ="UTC")
     assert (done.code, done.err) == (0, "")
     assert done.out == snapshot("""\
-date        models               input  output  cache write  cache read  responses      cost
-2026-01-05  haiku-4-5, opus-4-5  5,008   1,140          600      36,000          3     $0.09
-2026-01-06  opus-4-5                 4       2          200      12,000          1   $0.0073
-2026-02-02  glm-4.7                  4     120          200      12,000          1  unpriced
-total                            5,016   1,262        1,000      60,000          5     $0.09
-1 response has only an early count of its output; with an estimate it would be 1,329 tokens, $0.10
-12,324 tokens of models without a price: glm-4.7
+date        models               input  output  cache write  cache read   total  responses     cost
+2026-01-05  haiku-4-5, opus-4-5  5,008   1,140          600      36,000  42,748          3    $0.09
+2026-01-06  opus-4-5                 4       2          200      12,000  12,206          1  $0.0073
+2026-02-02  glm-4.7                  4     120          200      12,000  12,324          1        ?
+total                            5,016   1,262        1,000      60,000  67,278          5  $0.09+?
+1 response has only a partial count of its output; the estimated total is 1,329 tokens, $0.10+?
+12,324 tokens of models without a known price, not in the cost: glm-4.7
 """)
 
 
@@ -94,61 +94,61 @@ total                            5,016   1,262        1,000      60,000         
         (
             ["session"],
             snapshot("""\
-session   project  last        models    input  output  cache write  cache read  responses      cost
-10000000  project  2026-01-05  haiku-4…  5,008   1,140          600      36,000          3     $0.09
-20000000  other    2026-01-06  opus-4-5      4       2          200      12,000          1   $0.0073
-30000000  project  2026-02-02  glm-4.7       4     120          200      12,000          1  unpriced
-total                                    5,016   1,262        1,000      60,000          5     $0.09
-1 response has only an early count of its output; with an estimate it would be 1,329 tokens, $0.10
-12,324 tokens of models without a price: glm-4.7
+session   project  last        models        input  output  cache write  cache read   total     cost
+10000000  project  2026-01-05  haiku-4-5,…   5,008   1,140          600      36,000  42,748    $0.09
+20000000  other    2026-01-06  opus-4-5          4       2          200      12,000  12,206  $0.0073
+30000000  project  2026-02-02  glm-4.7           4     120          200      12,000  12,324        ?
+total                                        5,016   1,262        1,000      60,000  67,278  $0.09+?
+1 response has only a partial count of its output; the estimated total is 1,329 tokens, $0.10+?
+12,324 tokens of models without a known price, not in the cost: glm-4.7
 """),
         ),
         (
             ["model"],
             snapshot("""\
-model                     input  output  cache write  cache read  responses      cost
-claude-opus-4-5-20251101  5,008   1,022          600      36,000          3     $0.09
-claude-haiku-4-5              4     120          200      12,000          1   $0.0021
-glm-4.7                       4     120          200      12,000          1  unpriced
-total                     5,016   1,262        1,000      60,000          5     $0.09
-1 response has only an early count of its output; with an estimate it would be 1,329 tokens, $0.10
-12,324 tokens of models without a price: glm-4.7
+model                     input  output  cache write  cache read   total  responses     cost
+claude-opus-4-5-20251101  5,008   1,022          600      36,000  42,630          3    $0.09
+claude-haiku-4-5              4     120          200      12,000  12,324          1  $0.0021
+glm-4.7                       4     120          200      12,000  12,324          1        ?
+total                     5,016   1,262        1,000      60,000  67,278          5  $0.09+?
+1 response has only a partial count of its output; the estimated total is 1,329 tokens, $0.10+?
+12,324 tokens of models without a known price, not in the cost: glm-4.7
 """),
         ),
         (
             ["agent"],
             snapshot("""\
-agent    session   models             input  output  cache write  cache read  responses     cost
-main               opus-4-5, glm-4.7  5,012   1,142          800      48,000          4    $0.09
-a1b2c3d  10000000  haiku-4-5              4     120          200      12,000          1  $0.0021
-total                                 5,016   1,262        1,000      60,000          5    $0.09
-1 response has only an early count of its output; with an estimate it would be 1,329 tokens, $0.10
-12,324 tokens of models without a price: glm-4.7
+agent    session   models         input  output  cache write  cache read   total  responses     cost
+main               opus-4-5, gl…  5,012   1,142          800      48,000  54,954          4  $0.09+?
+a1b2c3d  10000000  haiku-4-5          4     120          200      12,000  12,324          1  $0.0021
+total                             5,016   1,262        1,000      60,000  67,278          5  $0.09+?
+1 response has only a partial count of its output; the estimated total is 1,329 tokens, $0.10+?
+12,324 tokens of models without a known price, not in the cost: glm-4.7
 """),
         ),
         (
             ["blocks"],
             snapshot("""\
-block                                    models     input  output  cache write  cache read      cost
-2026-01-05 09:00 to 14:00                haiku-4-…  5,008   1,140          600      36,000     $0.09
+block                                    models      input  output  cache write  cache read     cost
+2026-01-05 09:00 to 14:00                haiku-4-5…  5,008   1,140          600      36,000    $0.09
 2026-01-05 14:00           gap of 33 h
-2026-01-06 23:00 to 04:00                opus-4-5       4       2          200      12,000   $0.0073
+2026-01-06 23:00 to 04:00                opus-4-5        4       2          200      12,000  $0.0073
 2026-01-07 04:00           gap of 620 h
-2026-02-02 00:00 to 05:00                glm-4.7        4     120          200      12,000  unpriced
-total                                               5,016   1,262        1,000      60,000     $0.09
-1 response has only an early count of its output; with an estimate it would be 1,329 tokens, $0.10
-12,324 tokens of models without a price: glm-4.7
+2026-02-02 00:00 to 05:00                glm-4.7         4     120          200      12,000        ?
+total                                                5,016   1,262        1,000      60,000  $0.09+?
+1 response has only a partial count of its output; the estimated total is 1,329 tokens, $0.10+?
+12,324 tokens of models without a known price, not in the cost: glm-4.7
 """),
         ),
         (
             ["branch", "--limit", "1"],
             snapshot("""\
-branch  models    input  output  cache write  cache read  responses   cost
-cache   opus-4-5  5,004   1,020          400      24,000          2  $0.09
-total             5,016   1,262        1,000      60,000          5  $0.09
-… and 1 more row; the total is of all
-1 response has only an early count of its output; with an estimate it would be 1,329 tokens, $0.10
-12,324 tokens of models without a price: glm-4.7
+branch  models    input  output  cache write  cache read   total  responses     cost
+cache   opus-4-5  5,004   1,020          400      24,000  30,424          2    $0.09
+total             5,016   1,262        1,000      60,000  67,278          5  $0.09+?
+… and 1 more row; the total counts all
+1 response has only a partial count of its output; the estimated total is 1,329 tokens, $0.10+?
+12,324 tokens of models without a known price, not in the cost: glm-4.7
 """),
         ),
     ],
@@ -169,15 +169,18 @@ def test_a_narrow_terminal_gets_a_narrow_table(run: Run, config: Path) -> None:
 @pytest.mark.parametrize("period", PERIODS)
 def test_the_json_has_the_promised_fields(run: Run, config: Path, period: str) -> None:
     data = asked(run, config, period)
-    assert set(data) == {"rows", "totals"}
+    assert set(data) == {"schema", "period", "items", "rows", "totals", "skipped"}
+    assert (data["period"], data["items"]) == (period, data["rows"])
     labels = list(PERIODS[period].labels)
     assert data["rows"]
     for row in data["rows"]:
-        assert list(row)[: len(labels) + len(NUMBERS)] == labels + NUMBERS
+        # Before them are the names that labels have in every document: `session_id`, `started_at`.
+        names = [name for name in row if name not in ("session_id", "agent_id", "started_at", "ended_at")]
+        assert names[: len(labels) + len(NUMBERS)] == labels + NUMBERS
         assert row["models"] == sorted(row["models"])
     assert list(data["totals"])[: len(NUMBERS)] == NUMBERS
     for name in NUMBERS[:-1]:
-        assert sum(row[name] for row in data["rows"]) == data["totals"][name]
+        assert sum(row[name] or 0 for row in data["rows"]) == data["totals"][name]
     assert data["totals"]["responses"] == 5
 
 
@@ -186,7 +189,7 @@ def test_the_json_has_the_promised_fields(run: Run, config: Path, period: str) -
     [
         (["daily"], ["2026-01-05", "2026-01-06", "2026-02-02"]),
         (["daily", "--order", "desc"], ["2026-02-02", "2026-01-06", "2026-01-05"]),
-        (["daily", "--limit", "1"], ["2026-01-05"]),
+        (["daily", "--limit", "1"], ["2026-02-02"]),
         (["daily", "--tz", "Europe/Berlin"], ["2026-01-05", "2026-01-07", "2026-02-02"]),
         (["daily", "--tz", "-01:00"], ["2026-01-05", "2026-01-06", "2026-02-01"]),
         (["weekly"], ["2026-01-05", "2026-02-02"]),
@@ -260,9 +263,11 @@ def test_csv_reads_back_as_the_json_says(run: Run, config: Path) -> None:
         assert (done.code, done.err) == (0, "")
         found = list(csv.DictReader(io.StringIO(done.out, newline="")))
         rows = asked(run, config, period)["rows"]
-        assert [list(row) for row in found] == [list(row) for row in rows]
+        header = list(found[0])
+        assert [list(row) for row in found] == [[name for name in row if name in header] for row in rows]
         assert [row["models"].split(";") if row["models"] else [] for row in found] == [row["models"] for row in rows]
-        assert [int(row["cost_micros"]) for row in found] == [row["cost_micros"] for row in rows]
+        costs = [int(row["cost_micros"]) if row["cost_micros"] else None for row in found]
+        assert costs == [row["cost_micros"] for row in rows]
 
 
 @pytest.mark.parametrize("branch", ["=1+1", "+1", "-1", "@SUM(A1)", '=HYPERLINK("a","b")', "\x1b[31m=1+1"])
@@ -286,18 +291,19 @@ def test_csv_lines_end_and_cells_are_quoted_as_the_standard_says(run: Run, tmp_p
 def test_explain_tells_what_became_of_every_line(run: Run, config: Path) -> None:
     data = asked(run, config, "--explain")
     path = str(config / "projects" / "-home-me-project" / f"{S[1]}.jsonl")
-    assert {key: len(lines) for key, lines in data.items()} == {"counted": 5, "merged": 1, "dropped": 1}
+    assert data.pop("schema") == "unspool/usage-explain/1"
+    assert {key: len(lines) for key, lines in data.items()} == {"counted": 5, "merged": 1, "dropped": 1, "skipped": 0}
     first = next(line for line in data["counted"] if line["output_tokens"] == 900)
     assert (first["file"], first["model"], first["session"]) == (path, "claude-opus-4-5-20251101", S[1])
     assert "prices of `claude-opus-4-5`" in first["why"]
     (merged,) = data["merged"]
-    assert merged["counted"] == {"file": path, "offset": first["offset"]}
+    assert merged["counted"] == {"path": path, "file": path, "offset": first["offset"]}
     (dropped,) = data["dropped"]
     assert dropped["why"] == "synthetic"
     lines = Path(path).read_bytes()
     for line in (first, merged, dropped):
         assert lines[line["offset"] :].startswith(b'{"parentUuid"')
-    assert sum(line["cost_micros"] for line in data["counted"]) == asked(run, config)["totals"]["cost_micros"]
+    assert sum(line["cost_micros"] or 0 for line in data["counted"]) == asked(run, config)["totals"]["cost_micros"]
 
 
 def test_explain_is_told_by_reason_on_a_page(run: Run, config: Path) -> None:
@@ -305,16 +311,16 @@ def test_explain_is_told_by_reason_on_a_page(run: Run, config: Path) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.out.replace(str(config), "CONFIG").replace(SOURCE, "SOURCE") == snapshot("""\
 in CONFIG/projects
-counted: 1 line, no stop reason on any line: output may be a count from the beginning of the stream; prices of `claude-opus-4-5`: SOURCE
+counted: 1 line, no stop reason on any line: the output count may be from the start of the stream; prices of `claude-opus-4-5`: SOURCE
   -home-me-other/20000000-0000-4000-8000-000000000002.jsonl:316  msg_01763aa482deda66aa7de00a  opus-4-5  12,206 tokens  $0.0073
-counted: 1 line, unpriced: no price is known for `glm-4.7`
-  -home-me-project/30000000-0000-4000-8000-000000000003.jsonl:317  msg_010e9e09d4105adacecc1d0a  glm-4.7  12,324 tokens  $0.00
+counted: 1 line, unpriced: no known price for `glm-4.7`
+  -home-me-project/30000000-0000-4000-8000-000000000003.jsonl:317  msg_010e9e09d4105adacecc1d0a  glm-4.7  12,324 tokens  ?
 """)  # noqa: E501
     steps = [assistant(f"answer {number}") for number in range(50)]
     session(user("go on"), *steps, id=S[4]).save(config)
     long = run("usage", "--explain", "--config-dir", config, LINES="30").out.splitlines()
     assert len(long) <= 30
-    assert long[-1].endswith("more; --json lists all")
+    assert long[-1].endswith("more; list all with --json")
 
 
 @pytest.mark.parametrize(
@@ -330,16 +336,16 @@ counted: 1 line, unpriced: no price is known for `glm-4.7`
             ["--tz", "Mars/Olympus"],
             2,
             snapshot("""\
-unspool: no such time zone: `Mars/Olympus`
+unspool: unknown time zone `Mars/Olympus`
 hint: a name as Europe/Berlin, `UTC`, an offset as +05:30, or `local`
 """),
         ),
         (
-            ["--since", "yesterday"],
+            ["--since", "soon"],
             2,
             snapshot("""\
-unspool: not a time: `yesterday`
-hint: a date as 2026-01-05, or `12h`, `7d`, `2w` ago
+unspool: invalid time `soon`
+hint: use a date (`2026-01-05`, `2026-01`), a time (`2026-01-05T09:00`), `today`, `last week`, or an age (`12h`, `7d`)
 """),
         ),
         (
@@ -354,16 +360,16 @@ hint: see `unspool usage --help`
             ["--csv", "--json"],
             2,
             snapshot("""\
-unspool: `--csv` does not go with `--json` or `--explain`
-hint: choose one; `--explain --json` is fine
+unspool: --csv cannot be used with --json or --explain
+hint: remove one of them; --explain --json works
 """),
         ),
         (
             ["--csv", "--explain"],
             2,
             snapshot("""\
-unspool: `--csv` does not go with `--json` or `--explain`
-hint: choose one; `--explain --json` is fine
+unspool: --csv cannot be used with --json or --explain
+hint: remove one of them; --explain --json works
 """),
         ),
     ],
@@ -377,13 +383,18 @@ def test_nothing_found_and_a_wrong_request_are_told_apart(
 
 def test_nothing_found_is_an_empty_result_for_programs(run: Run, config: Path) -> None:
     nothing = ["--project", "none"]
-    data = asked(run, config, *nothing)
-    assert data["rows"] == []
-    assert set(map(str, data["totals"].values())) == {"0", "[]"}
-    assert asked(run, config, "blocks", *nothing)["rows"] == []
-    assert asked(run, config, "--explain", *nothing) == {"counted": [], "merged": [], "dropped": []}
+    words = "unspool: no billed responses found\n"
+    for period in ([], ["blocks"]):
+        done = run("usage", *period, "--json", *nothing, "--config-dir", config)
+        data = json.loads(done.out)
+        assert (done.code, done.err, data["items"]) == (1, words, [])
+        assert set(map(str, data["totals"].values())) == {"0", "[]"}
+    done = run("usage", "--explain", "--json", *nothing, "--config-dir", config)
+    found = json.loads(done.out)
+    assert (done.code, done.err) == (1, words)
+    assert (found["counted"], found["merged"], found["dropped"], found["skipped"]) == ([], [], [], [])
     done = run("usage", "--csv", *nothing, "--config-dir", config)
-    assert (done.code, done.err, done.out.count("\n")) == (0, "", 1)
+    assert (done.code, done.err, done.out.count("\n")) == (1, words, 1)
 
 
 def test_a_folder_that_is_not_there_is_an_error_in_every_form(run: Run, tmp_path: Path) -> None:

@@ -75,15 +75,15 @@ class Running:
         self.process.stderr.close()
 
 
-def test_once_as_json_is_an_array_with_the_metadata(run: Run, world: World) -> None:
+def test_once_as_json_has_the_metadata(run: Run, world: World) -> None:
     world.save(user("Fix it"), assistant("I try.", BASH))
     done = run("watch", "--once", "--json", "--config-dir", world.root)
-    (found,) = json.loads(done.out)
+    (found,) = json.loads(done.out)["items"]
     assert (done.code, done.err) == (0, "")
-    assert (found["sessionId"], found["goal"], found["recentOutput"]) == (ID, "Fix it", "I try.")
+    assert (found["session_id"], found["goal"], found["recent_output"]) == (ID, "Fix it", "I try.")
     assert (found["status"], found["source"]) == ("waiting_for_approval", "transcript")
     assert found["detail"].startswith("probably ")
-    assert found["pendingToolUse"] == {"id": "t1", "name": "Bash", "input": {"command": "touch a"}}
+    assert found["pending"] == {"id": "t1", "name": "Bash", "input": {"command": "touch a"}}
 
 
 def test_once_is_a_table_by_group_that_a_terminal_does_not_obey(run: Run, world: World) -> None:
@@ -98,7 +98,9 @@ def test_once_is_a_table_by_group_that_a_terminal_does_not_obey(run: Run, world:
 def test_nothing_lately_is_said(run: Run, world: World) -> None:
     path = world.save(user("a"))
     os.utime(path, (1_700_000_000, 1_700_000_000))
-    assert run("watch", "--once", "--config-dir", world.root).out.startswith("no session has changed lately")
+    done = run("watch", "--once", "--config-dir", world.root)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("unspool: no session changed recently\n")
     assert "a" in run("watch", "--once", "--since", "2000-01-01", "--config-dir", world.root).out
 
 
@@ -113,8 +115,8 @@ def test_events_are_written_one_to_a_line_as_they_happen(world: World) -> None:
     path = world.save(user("a"), assistant("Done."))
     with Running(world, "--json") as running:
         first = running.wait_for("status")
-        assert [*first][:7] == ["event", "session", "status", "detail", "source", "since", "at"]
-        assert (first["session"], first["status"], first["detail"]) == (ID, "waiting_for_input", "waiting")
+        assert [*first][:5] == ["schema", "event", "session_id", "agent_id", "time"]
+        assert (first["session_id"], first["status"], first["detail"]) == (ID, "waiting_for_input", "waiting")
         world.append(path, user("More\x1b[2J"), assistant("I look.", BASH))
         call = running.wait_for("tool_call")
         assert (call["tool"], call["target"], call["id"], call["path"]) == ("Bash", "touch a", "t1", str(path))
@@ -122,9 +124,9 @@ def test_events_are_written_one_to_a_line_as_they_happen(world: World) -> None:
         assert running.wait_for("message")["text"] == "I look."
         assert not any("\x1b" in line for line in running.lines)
         new = world.save(user("b"), id=OTHER)
-        assert running.wait_for("session_started")["session"] == OTHER
+        assert running.wait_for("session_started")["session_id"] == OTHER
         new.unlink()
-        assert running.wait_for("session_ended")["session"] == OTHER
+        assert running.wait_for("session_ended")["session_id"] == OTHER
     assert running.process.returncode == 130
 
 
@@ -164,7 +166,7 @@ def test_the_limit_of_watches_is_told_of(world: World) -> None:
         world.save(user("a"), cwd=f"/home/me/{number}")
     with Running(world, "--json", before=alone) as running:
         assert running.process.stderr
-        assert running.process.stderr.readline() == "polling every 1 s: the system's limit of watches is reached\n"
+        assert running.process.stderr.readline() == "polling every 1 s: the system's limit on file watches is reached\n"
         world.save(user("found all the same"), id=OTHER, cwd="/home/me/8")
         assert running.wait_for("prompt")["prompt"] == "found all the same"
 
@@ -262,8 +264,9 @@ def test_without_the_extra_one_line_says_what_to_install(world: World) -> None:
     world.save(user("Fix it"), assistant("Done."))
     with Terminal(world, command=("-c", WITHOUT_THE_EXTRA)) as terminal:
         assert terminal.process.wait(20) == 5
-        terminal.see("hint: install it with: pip install 'unspool[chat]'")
-        assert terminal.screen.display[0].rstrip() == "unspool: the board needs prompt_toolkit, which is not installed"
+        terminal.see("hint: install it with")
+        error = "unspool: `unspool watch` needs the `chat` extra, which is not installed"
+        assert terminal.screen.display[0].rstrip() == error
 
 
 def test_once_and_json_do_not_need_the_extra(world: World) -> None:

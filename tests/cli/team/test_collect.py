@@ -41,7 +41,7 @@ def test_the_contract(run: Run, config: Path, tmp_path: Path) -> None:
     assert [row.raw.count("[redacted:github-token:") for row in made] == [1, 0]
     again = run("collect", "--to", to, "--config-dir", config)
     assert again.out == "0 segments, 0 lines, 0 bytes; redacted: nothing; waiting: 0\n"
-    (status,) = json.loads(run("collect", "--status", "--json").out)
+    (status,) = json.loads(run("collect", "--status", "--json").out)["items"]
     assert (status["segments"], status["lines"], status["pending"]) == (1, 2, 0)
 
 
@@ -55,7 +55,7 @@ def test_a_second_collector_says_that_there_is_one(run: Run, config: Path, tmp_p
     with collector_lock(tmp_path / "own"):
         done = run("collect", "--to", f"file://{tmp_path}/lake", "--config-dir", config, UNSPOOL_HOME=f"{tmp_path}/own")
     assert (done.code, done.out) == (5, "")
-    assert done.err.startswith("unspool: another collector works in ")
+    assert done.err.startswith("unspool: another collector is running in ")
     assert done.err.count("\n") == 2
 
 
@@ -69,7 +69,7 @@ def test_a_store_that_cannot_be_reached_is_named_and_what_waits_is_sent_later(
         done = run("collect", "--to", "s3://b/p", "--json", "--config-dir", config,
                    AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}", **names)  # fmt: skip
     assert done.code == 6
-    assert done.err.startswith("unspool: the store at `s3://b/p` does not answer as it should: http error")
+    assert done.err.startswith("unspool: unexpected response from the store at `s3://b/p`: http error")
     assert "1 segments (0.0 MB) wait" in done.err
     assert done.err.count("\n") == 2
     assert SECRET not in done.err
@@ -79,11 +79,11 @@ def test_a_store_that_cannot_be_reached_is_named_and_what_waits_is_sent_later(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "where to?"),
-        (("--to", "ftp://x"), "not the URL of an object store"),
-        (("--to", "file:///tmp/x", "--once", "--follow"), "do not go together"),
-        (("--to", "file:///tmp/x", "--with", "everything"), "nothing to collect by that name: `everything`"),
-        (("--to", "file:///tmp/x", "--since", "soon"), "not a time"),
+        ((), "missing destination"),
+        (("--to", "ftp://x"), "not an object store URL"),
+        (("--to", "file:///tmp/x", "--once", "--follow"), "cannot be used together"),
+        (("--to", "file:///tmp/x", "--with", "everything"), "unknown kind `everything`"),
+        (("--to", "file:///tmp/x", "--since", "soon"), "invalid time"),
     ],
 )
 def test_a_wrong_request_is_named(run: Run, config: Path, arguments: tuple[str, ...], words: str) -> None:

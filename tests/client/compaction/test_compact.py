@@ -44,7 +44,7 @@ MODELS: dict[str, Ask] = {
     "is empty": says(""),
     "says blanks": says("<summary> \n</summary>"),
     "refuses": says("I will not. " * 50, "refusal"),
-    "breaks off": says("I beg", broken="the connection broke"),
+    "breaks off": says("I beg", broken="connection lost"),
     "fails": fails,
 }
 
@@ -149,7 +149,7 @@ def test_in_the_middle_of_a_turn_it_goes_on_with_the_results_that_have_come() ->
 
 def test_a_persons_own_compaction_without_a_summary_changes_nothing() -> None:
     for model in ("is empty", "refuses", "breaks off", "fails"):
-        with pytest.raises(ApiFailed, match="no summary came"):
+        with pytest.raises(ApiFailed, match="the model wrote no summary"):
             asyncio.run(summarize(body(long_talk()), TokenWindow(None, 8000), MODELS[model]))
 
 

@@ -41,7 +41,7 @@ def test_what_is_piped_in_comes_before_the_prompt(chat: Chat) -> None:
 def test_nothing_asked_is_wrong_use(chat: Chat) -> None:
     done = chat("-p", script=["Hello."])
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("unspool: nothing was asked\nhint: ")
+    assert done.err.startswith("unspool: missing argument PROMPT\nhint: ")
 
 
 def test_one_object_says_what_came_of_it(chat: Chat, place: Place) -> None:
@@ -98,7 +98,7 @@ def test_several_messages_are_several_turns_of_one_session(chat: Chat, place: Pl
     assert (done.code, [one["result"] for one in results]) == (0, ["One.", "Two."])
     assert [one["message"]["content"] for one in done.objects if one.get("isReplay")] == ["first", "second"]
     assert len(place.sessions()) == 1
-    assert "passed over: not JSON" in done.err
+    assert "skipped a line of the input: not JSON" in done.err
 
 
 def test_a_program_may_interrupt_and_go_on(place: Place) -> None:
@@ -184,7 +184,7 @@ def test_a_missing_key_is_exit_2_with_a_hint(chat: Chat, place: Place) -> None:
     done = chat("-p", "hi")
     assert done.code == 2
     assert done.err == (
-        "unspool: there is no key for the Messages API\nhint: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN\n"
+        "unspool: no API key for the Messages API\nhint: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN\n"
     )
     assert place.sessions() == []
 
@@ -239,7 +239,7 @@ def test_the_id_of_a_session_can_be_given_once(chat: Chat, place: Place) -> None
 def test_a_session_that_is_not_there_is_not_found(chat: Chat) -> None:
     done = chat("-p", "hi", "--resume", "11111111-2222-4333-8444-555555555555", script=["Hello."])
     assert done.code == 3
-    assert "no such session" in done.err
+    assert "no session matches" in done.err
     assert chat("-p", "hi", "--continue", script=["Hello."]).code == 3
 
 
@@ -428,3 +428,25 @@ def test_what_is_asked_beside_the_conversation_is_billed_too(chat: Chat) -> None
     ]
     told = chat("-p", "Look.", "--allowedTools", "WebSearch", "--output-format", "json", script=steps).object
     assert (told["result"], told["usage"]["input_tokens"], told["usage"]["output_tokens"]) == ("So.", 300, 30)
+
+
+@pytest.mark.parametrize("name", ["CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md", "notes.md"])
+def test_endless_instructions_are_left_out_and_one_line_says_so(chat: Chat, place: Place, name: str) -> None:
+    (place.work / ".claude").mkdir()
+    path = place.work / name
+    path.touch()
+    os.truncate(path, 100 << 30)  # it takes no room on the disk, but would fill any memory
+    if name == "notes.md":
+        (place.work / "CLAUDE.md").write_text("See @notes.md\n")
+    done = chat("-p", "Hi.", "--trust", script=["Hello."])
+    assert (done.code, done.out) == (0, "Hello.\n")
+    (line,) = [line for line in done.err.splitlines() if str(path) in line]
+    assert "too large" in line
+
+
+def test_an_endless_image_or_file_that_is_mentioned_is_left_out(chat: Chat, place: Place) -> None:
+    for name in ("a.png", "a.txt", "a.pdf"):
+        (place.work / name).touch()
+        os.truncate(place.work / name, 100 << 30)
+    done = chat("-p", "Look at @a.png, @a.txt and @a.pdf.", script=["Hello."])
+    assert (done.code, done.out) == (0, "Hello.\n")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from typing import Any
 
 import pytest
 
 from tests.client.conftest import Place
+from unspool.sandbox import find_mechanism
 
 sdk = pytest.importorskip("claude_agent_sdk")
 
@@ -61,6 +63,33 @@ def test_whoever_uses_it_is_asked_for_permission(options: Any, place: Place) -> 
     assert told[-1].result == "Done."
     assert [input["command"] for _, input in asked] == ["touch good", "touch bad"]
     assert [path.name for path in sorted(place.work.iterdir())] == ["good"]
+
+
+def test_whoever_is_asked_sees_the_change_and_may_keep_a_rule_for_the_sandbox(options: Any, place: Place) -> None:
+    asked: dict[str, Any] = {}
+
+    async def may(tool: str, input: Any, context: Any) -> Any:
+        asked[tool] = context
+        boxed = [update for update in context.suggestions if update.destination == "userSettings"]
+        return sdk.PermissionResultAllow(updated_permissions=boxed)
+
+    calls = [
+        {"type": "tool_use", "name": "Write", "input": {"file_path": str(place.work / "new"), "content": "one\n"}},
+        {"type": "tool_use", "name": "Bash", "input": {"command": "touch made"}},
+        {"type": "tool_use", "name": "Bash", "input": {"command": "touch again"}},
+    ]
+
+    async def talk() -> list[Any]:
+        async with sdk.ClaudeSDKClient(options([{"content": calls}, "Done."], can_use_tool=may)) as client:
+            await client.query("go")
+            return [one async for one in client.receive_response()]
+
+    assert asyncio.run(talk())[-1].result == "Done."
+    assert "@@ -1,0 +1,1 @@\n+one" in asked["Write"].description
+    assert sorted(path.name for path in place.work.iterdir()) == ["again", "made", "new"]
+    if find_mechanism() is not None:
+        kept = json.loads((place.root / "unspool" / "rules.json").read_text())
+        assert kept == {"folders": {str(place.work): {"allow": [], "sandboxed": ["Bash(touch:*)"]}}}
 
 
 def test_a_conversation_is_interrupted_and_goes_on(options: Any) -> None:

@@ -61,6 +61,9 @@ class Flood(Echo):
             "properties": {"size": {"type": "integer", "description": "How much. " * 700}},
         }
 
+    def check(self, input: Json) -> None:
+        """Accept any input."""
+
     async def run(self, input: Json, desk: ToolContext, call_id: str) -> ToolOutcome:
         text = "water is wet, " * int(input.get("size", 0))
         return ToolOutcome(content=text, result={"text": text})

@@ -121,7 +121,7 @@ def test_a_call_that_the_limit_cut_off_is_dropped_and_the_model_is_told(tmp_path
     cut = {"type": "tool_use", "name": "Echo", "input": '{"text": "a long te'}
     script = [
         {"content": ["I begin.", call("a"), cut], "stop_reason": "max_tokens"},
-        {"content": "Again.", "expect": {"result": "a", "text": "was cut off before its input was whole"}},
+        {"content": "Again.", "expect": {"result": "a", "text": "was cut off before its input was complete"}},
     ]
     _, found = talk(place(tmp_path), script, "Go.")
     assert [event.input for event in of(events.CallEnded, found)] == [{"text": "a"}]

@@ -141,7 +141,7 @@ def test_an_agent_that_may_not_send_another_is_told_so(tmp_path: Path) -> None:
     session, found = send(place(tmp_path), nested(4))
     assert len(agents(session)) == 3
     assert ending(found) == "end_turn"
-    assert any("may not be nested any deeper" in path.read_text() for path in agents(session))
+    assert any("cannot be nested any deeper" in path.read_text() for path in agents(session))
 
 
 def test_an_agent_that_fails_is_an_error_the_turn_goes_on_with(tmp_path: Path) -> None:

@@ -11,9 +11,11 @@ import pytest
 
 from tests.client.talk import Allow, Echo, all_lines, fitted, of, opened, place, records, talk
 from unspool.client import events
+from unspool.client.permissions.policy import PermissionPolicy
 from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserQuestion
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import ToolOutcome
+from unspool.client.tools.registry import built_in_tools
 from unspool.permissions import RuleDecision
 
 
@@ -26,6 +28,9 @@ class Doing(Echo):
     def __init__(self, said: str = "done") -> None:
         super().__init__()
         self._said = said
+
+    def check(self, input: dict[str, Any]) -> None:
+        """Accept any input."""
 
     async def run(self, input: dict[str, Any], desk: ToolContext, call_id: str) -> ToolOutcome:
         for name, value in input.items():
@@ -121,3 +126,76 @@ def test_who_waits_for_a_person_says_so(tmp_path: Path) -> None:
     assert person.seen == [
         ("waiting", "permission prompt"), ("waiting", "input needed"), ("waiting", "permission prompt"),
     ]  # fmt: skip
+
+
+class Refusing:
+    """A person who counts what they are asked. No `NoUser`, which a chat does not ask at all."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def ask_permission(self, wish: PermissionRequest, ruling: RuleDecision) -> PermissionAnswer:
+        self.asked.append(f"{wish.tool}({wish.target})")
+        return PermissionAnswer(allowed=False)
+
+    async def ask_questions(self, choices: tuple[UserQuestion, ...]) -> dict[str, str] | None:
+        return None
+
+    async def approve_plan(self, plan: str) -> PermissionAnswer:
+        return PermissionAnswer(allowed=False)
+
+
+@pytest.mark.parametrize(
+    ("tool", "input", "field"),
+    [
+        ("Read", {"file_path": 12}, "`file_path`"),
+        ("Read", {}, "`file_path`"),
+        ("Edit", {"file_path": "/etc/x", "old_string": "a", "new_string": []}, "`new_string`"),
+        ("Write", {"file_path": "/etc/x", "content": None}, "`content`"),
+        ("Bash", {"command": ["rm", "x"]}, "`command`"),
+        ("Bash", {"command": "rm x", "tmieout": 5}, "`tmieout`"),
+        ("WebFetch", {"url": {}, "prompt": "x"}, "`url`"),
+    ],
+)
+def test_nobody_is_asked_about_a_call_that_cannot_be_made(
+    tmp_path: Path, tool: str, input: dict[str, Any], field: str
+) -> None:
+    person = Refusing()
+    script = [{"content": [{"type": "tool_use", "name": tool, "input": input}]}, "I see."]
+
+    async def go() -> list[events.AnyEvent]:
+        session = await opened(place(tmp_path), script, person=person, fittings=fitted(built_in_tools(), Allow("ask")))
+        return await session.say("Go.")
+
+    (ended,) = of(events.CallEnded, asyncio.run(go()))
+    assert person.asked == []
+    assert ended.is_error
+    assert ended.denied is None
+    assert "InputValidationError" in str(ended.content)
+    assert field in str(ended.content)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("work/a.txt", False), ("work/missing.txt", False), ("outside.txt", True), ("missing.txt", True)],
+)
+def test_an_edit_that_cannot_be_made_is_asked_about_only_where_its_failure_would_tell_something(
+    tmp_path: Path, name: str, asked: bool
+) -> None:
+    there = place(tmp_path)
+    for known in ("outside.txt", "work/a.txt"):
+        (tmp_path / known).write_text("words\n")
+    person = Refusing()
+    input = {"file_path": str(tmp_path / name), "old_string": "no such words", "new_string": "x"}
+    script = [{"content": [{"type": "tool_use", "name": "Edit", "input": input}]}, "I see."]
+
+    async def go() -> list[events.AnyEvent]:
+        permissions = PermissionPolicy(root=there.work.resolve())
+        session = await opened(there, script, person=person, fittings=fitted(built_in_tools(), permissions))
+        return await session.say("Go.")
+
+    (ended,) = of(events.CallEnded, asyncio.run(go()))
+    assert bool(person.asked) == asked
+    # Of a file outside the model does not learn whether it is there.
+    tells = "has not been read" in str(ended.content) or "does not exist" in str(ended.content)
+    assert tells == (not asked)

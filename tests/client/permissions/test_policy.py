@@ -11,11 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.profiles import examples
+from unspool.client.command_sandbox import CommandSandbox, SandboxMode
 from unspool.client.permissions.paths import PathsOnDisk, resolve_path
 from unspool.client.permissions.policy import PermissionPolicy
 from unspool.client.permissions.settings import load_settings
 from unspool.client.tool_context import ToolContext, Workspace
 from unspool.client.tool_result import InvalidToolCall
+from unspool.sandbox import find_mechanism
 
 ALLOWED = (
     "Bash(npm run test:*), Bash(git commit:*), Bash(git log:*), Bash(git fetch:*), Bash(git add:*), Bash(pytest:*)",
@@ -45,19 +47,17 @@ allow | echo "hello; rm -rf x"
 allow | echo 'a && b' "c | d"
 allow | echo $HOME
 allow | cd src && ls
-allow | (cd src; pwd)
 allow | git status
 allow | git --no-pager log --oneline -5
 allow | git diff --stat HEAD~1
 allow | git branch -a
 allow | true && ls || pwd
-allow | if [ -f src/a.py ]; then cat src/a.py; fi
+allow | [ -f src/a.py ] && cat src/a.py
 allow | command -v git
 allow | node --version
 allow | timeout 5 ls
 allow | time ls src
 allow | nice -n 5 ls
-allow | bash -c 'ls src'
 allow | ls # ; rm -rf /
 # rules allow what they name, and more words after it
 allow | npm run test
@@ -88,6 +88,13 @@ ask | make build install
 ask | gh pr create --fill
 ask | ./other.sh
 ask | check.sh
+# what is not plain needs a rule, also where it only looks
+ask | (cd src; pwd)
+ask | if [ -f src/a.py ]; then cat src/a.py; fi
+ask | bash -c 'ls src'
+ask | ls $(pwd)
+ask | X=1 ls
+ask | ls &
 # another command behind an operator
 ask | npm run test; touch x
 ask | npm run test && touch x
@@ -154,7 +161,7 @@ ask | for f in a { touch x }
 ask | repeat 3 touch x
 ask | noglob touch x
 ask | ls =(touch x)
-ask | ls *(e:'touch x':)
+deny | ls *(e:'touch x':)
 ask | cat **/a.py
 ask | echo x >! docs/a.md
 ask | () { touch x }
@@ -759,6 +766,100 @@ def test_a_suggestion_that_is_kept_allows_the_call(world: Path, command: str) ->
     rules.keep(suggestion, "session")
     assert rules.judge("Bash", {"command": command}, context(world)).behaviour == "allow"
     assert rules.judge("Bash", {"command": f"{command}; dd"}, context(world)).behaviour == "ask"
+
+
+SUGGESTED = {
+    "git status": "Bash(git status:*)",
+    "git log --oneline -5": "Bash(git log:*)",
+    "cd src && git diff": "Bash(git diff:*)",
+    "git status | head -3": "Bash(git status:*)",
+    "cat /etc/hostname": "Read(//etc/**)",
+    "grep -R x src": "Bash(grep:*)",
+    "sed -i s/a/b/ src/a.py": "Bash(sed -i s/a/b/ src/a.py)",
+    "git -C src status": "Bash(git -C src status)",
+    "FOO=1 npm test": "Bash(FOO=1 npm test)",
+}
+
+
+@pytest.mark.parametrize("command", SUGGESTED)
+def test_in_a_folder_that_is_not_trusted_a_rule_is_suggested_too(world: Path, command: str) -> None:
+    rules = PermissionPolicy(root=(world / "project").resolve())
+    decision = rules.judge("Bash", {"command": command}, context(world))
+    assert (decision.behaviour, decision.suggestions) == ("ask", (SUGGESTED[command],))
+
+
+def test_what_is_suggested_for_an_attack_is_never_asked_about_again(world: Path) -> None:
+    attacks = [line.partition("|")[2].strip() for line in COMMANDS.splitlines() if line.startswith(("ask", "deny"))]
+    for command in attacks:
+        for trusted in (False, True):
+            rules = PermissionPolicy(root=(world / "project").resolve(), trusted=trusted)
+            decision = rules.judge("Bash", {"command": command}, context(world))
+            for suggestion in decision.suggestions:
+                rules.keep(suggestion, "session")
+                again = rules.judge("Bash", {"command": command}, context(world))
+                assert again.behaviour == "allow", (command, suggestion)
+
+
+def test_without_a_sandbox_a_rule_is_suggested_and_enough(world: Path) -> None:
+    root = (world / "project").resolve()
+    rules = PermissionPolicy(root=root, sandbox=CommandSandbox("on", {}, world))
+    outside = {"command": "ls src", "dangerouslyDisableSandbox": True}
+    decision = rules.judge("Bash", outside, context(world))
+    assert (decision.behaviour, decision.suggestions) == ("ask", ("Bash(ls:*)",))
+    rules.keep("Bash(ls:*)", "session")
+    decision = rules.judge("Bash", outside, context(world))
+    assert (decision.behaviour, decision.sandbox) == ("allow", None)
+    assert rules.judge("Bash", {**outside, "command": "ls src; cat src/a.py"}, context(world)).behaviour == "ask"
+
+
+@pytest.mark.parametrize(
+    ("command", "decided"),
+    [
+        ("make", ("allow", None)),
+        ("make && make test", ("allow", None)),
+        ("cd src && make", ("allow", None)),
+        ("cd src; pwd; make", ("allow", None)),
+        ("timeout 60 make", ("allow", None)),
+        ("make | tail -3", ("allow", "edit")),
+        ("ls; make", ("allow", "edit")),
+        ("echo done; make", ("allow", "edit")),
+        ("make > out | ls", ("ask", None)),
+        ("make && ls > /outside/x", ("ask", None)),
+        ("make > /outside/x", ("allow", None)),
+        ("ls > /outside/x", ("ask", None)),
+        ("make | grep -c x", ("allow", None)),
+        ("grep -c x src/a.py", ("allow", "read")),
+    ],
+)
+def test_only_what_rules_allow_as_a_whole_runs_without_a_sandbox(
+    world: Path, command: str, decided: tuple[str, str | None]
+) -> None:
+    rules = PermissionPolicy(root=(world / "project").resolve(), trusted=True)
+    rules.keep("Bash(make:*), Bash(grep:*), Edit(//outside/**)", "session")
+    decision = rules.judge("Bash", {"command": command}, context(world))
+    assert (decision.behaviour, decision.sandbox) == decided
+
+
+@pytest.mark.skipif(find_mechanism() is None, reason="no sandbox works on this machine")
+def test_a_rule_for_the_sandbox_allows_nothing_outside_of_it(world: Path) -> None:
+    root = (world / "project").resolve()
+
+    def judge(command: str, mode: SandboxMode = "on", **input: bool) -> tuple[str, str | None]:
+        rules = PermissionPolicy(root=root, trusted=True, sandbox=CommandSandbox(mode, {}, world))
+        rules.keep("Bash(npm test:*)", "session", sandboxed=True)
+        rules.keep("Bash(make:*)", "session")
+        decision = rules.judge("Bash", {"command": command, **input}, context(world))
+        return decision.behaviour, decision.sandbox
+
+    assert judge("npm test -- x") == ("allow", "edit")
+    assert judge("make && npm test; ls") == ("allow", "edit")  # all of it runs in the sandbox
+    assert judge("make") == ("allow", None)
+    assert judge("ls") == ("allow", "read")
+    assert judge("npm publish") == ("ask", None)
+    assert judge("npm test > /outside") == ("ask", None)
+    assert judge("npm test", dangerouslyDisableSandbox=True) == ("ask", None)
+    assert judge("npm test", "off") == ("ask", None)
+    assert judge("npm test", "require") == ("allow", "edit")
 
 
 def test_a_suggestion_for_a_file_or_page_allows_it_too(world: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unspool.client.permissions.kept_rules import FolderRules, KeptRules
 from unspool.client.permissions.policy import PermissionPolicy
 from unspool.client.permissions.settings import add_local_rule, load_settings
 from unspool.client.permissions.trust import FILE_NAME, TrustedFolders, find_acting_files
@@ -61,7 +62,7 @@ def test_nothing_of_a_folder_acts_before_it_is_trusted(places: tuple[Path, Path]
     put(root / ".claude/settings.local.json", "not even JSON")
     loaded = load_settings(config, root, trusted=False)
     assert loaded._replace(problems=()) == load_settings(config, root.parent, trusted=False)
-    assert loaded.problems == (f"`{root}` is not trusted: its settings do not act",)
+    assert loaded.problems == (f"`{root}` is not trusted: its settings are ignored",)
     assert loaded.rules.allow == ()
 
 
@@ -215,7 +216,75 @@ def test_a_damaged_list_trusts_nobody_and_is_not_written_over(tmp_path: Path, wo
     assert (tmp_path / "data" / FILE_NAME).read_text() == words
 
 
-def test_a_front_end_need_not_ask_where_nothing_would_act(tmp_path: Path) -> None:
+def test_a_no_is_kept_and_the_nearest_answer_counts(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "below").mkdir(parents=True)
+    trust = TrustedFolders(tmp_path / "data")
+    assert not trust.is_declined(project)
+    trust.decline(project)
+    assert trust.is_declined(project)
+    assert not trust.is_declined(project / "below")  # a folder of its own: it is asked about
+    trust.add(project)
+    assert trust.is_trusted(project / "below")
+    assert not trust.is_declined(project)
+    trust.decline(project / "below")
+    assert trust.is_trusted(project)
+    assert not trust.is_trusted(project / "below")
+    trust.decline(project)
+    assert trust.folders() == []
+
+
+def test_a_list_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    put(tmp_path / "data" / FILE_NAME, {"folders": [str(tmp_path)]})
+    trust = TrustedFolders(tmp_path / "data")
+    assert trust.is_trusted(tmp_path)
+    assert not trust.is_declined(tmp_path)
+
+
+def test_rules_are_kept_outside_of_a_folder_that_is_not_trusted(places: tuple[Path, Path], tmp_path: Path) -> None:
+    config, root = places
+    kept = KeptRules(tmp_path / "data")
+
+    def policy(*, trusted: bool = False, of: Path = root) -> PermissionPolicy:
+        return PermissionPolicy(load_settings(config, of, trusted=trusted), root=of, trusted=trusted, kept=kept)
+
+    permissions = policy()
+    assert permissions.rule_file() == permissions.rule_file(sandboxed=True) == kept.path
+    permissions.keep("Bash(npm test:*), Bash(make:*)", "local")
+    permissions.keep("Bash(npm test:*)", "local")
+    permissions.keep("Bash(cargo:*)", "local", sandboxed=True)
+    permissions.keep("Bash(now)", "session", sandboxed=True)
+    listed = [(kind, rule.text, rule.source) for kind, rule in policy().list_rules()]
+    assert listed == [
+        ("allow", "Bash(npm test:*)", "kept"), ("allow", "Bash(make:*)", "kept"),
+        ("sandboxed", "Bash(cargo:*)", "kept"),
+    ]  # fmt: skip
+    (root / "below").mkdir()
+    assert policy(of=root / "below").list_rules() == []
+    assert not (root / ".claude").exists()
+    trusted = policy(trusted=True)
+    assert trusted.rule_file() == root / ".claude" / "settings.local.json"
+    assert trusted.rule_file(sandboxed=True) == kept.path  # Claude Code would run them without a sandbox
+
+
+@pytest.mark.parametrize("words", ["{", "[]", '{"folders": 5}', '{"folders": {"x": {"allow": [5]}}}'])
+def test_damaged_rules_allow_nothing_and_are_not_written_over(tmp_path: Path, words: str) -> None:
+    kept = KeptRules(tmp_path / "data")
+    put(kept.path, words)
+    assert kept.read(tmp_path) == FolderRules()
+    with pytest.raises(Unreadable):
+        kept.add(tmp_path, ["Edit"], sandboxed=False)
+    assert kept.path.read_text() == words
+
+
+def test_a_kept_text_that_is_no_rule_is_no_reason_to_stop(tmp_path: Path) -> None:
+    kept = KeptRules(tmp_path / "data")
+    kept.add(tmp_path, ["((", "Edit"], sandboxed=False)
+    rules = PermissionPolicy(root=tmp_path, kept=kept).list_rules()
+    assert [rule.text for _, rule in rules] == ["Edit"]
+
+
+def test_the_files_that_act_in_a_trusted_folder_are_found(tmp_path: Path) -> None:
     assert find_acting_files(tmp_path) == []
     put(tmp_path / ".claude/commands/x.md", "words")
     put(tmp_path / "CLAUDE.md", "words")

@@ -60,10 +60,10 @@ def test_the_project_goes_before_the_user_if_it_is_trusted(tmp_path: Path) -> No
     ("text", "words"),
     [
         ("You review.", "has no `name`"),
-        ("---\nname: a b\ndescription: c\n---\nd", "no name for an agent: `a b`"),
-        ("---\nname: ../a\ndescription: c\n---\nd", "no name for an agent"),
+        ("---\nname: a b\ndescription: c\n---\nd", "invalid agent name `a b`"),
+        ("---\nname: ../a\ndescription: c\n---\nd", "invalid agent name"),
         ("---\nname: a\n---\nb", "has no `description`"),
-        ("---\nname: a\ndescription: b\n---\n", "has no text"),
+        ("---\nname: a\ndescription: b\n---\n", "has no instructions"),
         (b"---\nname: a\ndescription: \xff\n---\nb", "cannot read the agent"),
         (b"x" * 300_000, "cannot read the agent"),
     ],
@@ -85,7 +85,7 @@ def test_a_definition_of_a_project_does_not_lead_out_of_it(tmp_path: Path) -> No
     link.symlink_to(secret)
     found = load_agent_definitions(tmp_path / "config", tmp_path / "work", trusted=True)
     assert "reviewer" not in found.by_name
-    assert found.problems == (f"the agent `{link}` leads out of its folder",)
+    assert found.problems == (f"the agent `{link}` points outside its folder",)
 
 
 def test_an_agent_has_the_tools_it_names_and_none_that_ask_a_person() -> None:

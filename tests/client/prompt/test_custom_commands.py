@@ -35,9 +35,12 @@ def expand(body: str, arguments: str = "") -> tuple[str, list[str]]:
         ("Do it.", "", "Do it."),
         ("Do it.", "now", "Do it.\n\nARGUMENTS: now"),
         ("Fix $ARGUMENTS!", " issue 5 ", "Fix issue 5!"),
-        ("$1 then $2, not $3.", "a 'b c'", "a then b c, not ."),
-        ("$1", '"say \\"x\\"" y', 'say \\"x\\"'),
-        ("$ARGUMENTS", "$1 $ARGUMENTS", "$1 $ARGUMENTS"),
+        ("$0 then $1, not $2.", "a 'b c'", "a then b c, not $2."),
+        ("$ARGUMENTS[1] after $ARGUMENTS[0], not $ARGUMENTS[2]", "a b", "b after a, not $ARGUMENTS[2]"),
+        ("$1", "one", "$1\n\nARGUMENTS: one"),
+        (r"\$0 is $0, $0x and $PATH are not", "a", "$0 is a, $0x and $PATH are not"),
+        ("$0", '"say \\"x\\"" y', 'say \\"x\\"'),
+        ("$ARGUMENTS", "$0 $ARGUMENTS", "$0 $ARGUMENTS"),
         ("See @notes.md and @gone.txt", "", "See @notes.md and @gone.txt\n\nContents of notes.md:\n\ntext of notes.md"),
         ("costs $10", "", "costs $10"),
     ],
@@ -46,8 +49,19 @@ def test_a_command_stands_for_its_prompt(body: str, arguments: str, prompt: str)
     assert expand(body, arguments) == (prompt, [])
 
 
+def test_arguments_may_have_names() -> None:
+    command = CustomCommand(
+        "x", "user", Path("x.md"), "From $source to $target, not $targets.", arguments=("source", "target")
+    )
+
+    async def refuse(_: str) -> str:
+        raise AssertionError
+
+    assert asyncio.run(expand_command(command, "a b", refuse, refuse)) == "From a to b, not $targets."
+
+
 def test_commands_inside_run_through_whoever_is_asked() -> None:
-    assert expand("Status: !`git status` and !`git log $1`.", "-5") == (
+    assert expand("Status: !`git status` and !`git log $0`.", "-5") == (
         "Status: <git status> and <git log -5>.",
         ["git status", "git log -5"],
     )

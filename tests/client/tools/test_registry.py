@@ -31,6 +31,12 @@ class Breaking:
     def target(self, input: dict[str, Any]) -> str:
         return ""
 
+    def check(self, input: dict[str, Any]) -> None:
+        """Accept any input."""
+
+    def preview(self, input: dict[str, Any], context: ToolContext, call_id: str) -> None:
+        """Change no file."""
+
     async def run(self, input: dict[str, Any], context: ToolContext, call_id: str) -> ToolOutcome:
         raise self._problem
 

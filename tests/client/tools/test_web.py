@@ -183,7 +183,7 @@ def test_this_machine_is_not_fetched_from(tmp_path: Path) -> None:
     with serving({"/": PAGE}) as site, serve_script([]) as api:
         outcome = asyncio.run(whole(site, api))
         assert outcome.is_error
-        assert "`127.0.0.1` is not on the public web" in said(outcome)
+        assert "`127.0.0.1` is not a public address" in said(outcome)
         assert site.asked == []
 
 

@@ -24,15 +24,16 @@ def test_the_same_task_is_done_in_a_terminal(place: Place) -> None:
     model = place.script(task.script(place.work))
     environment = {**place.environment, **task.IDENTITY}
     with Typed("-m", "unspool", "chat", "--model", model, cwd=place.work, environment=environment) as terminal:
+        terminal.answer("n", "Do you trust this folder?")
         terminal.see("/help")
         terminal.say(task.PROMPT)
         terminal.see("python3 -B -m unittest -q")
-        terminal.answer("s", "May it do this? Bash(python3")  # from now on in this session
+        terminal.answer("s", "Allow this? Bash(python3")  # from now on in this session
         terminal.see("AssertionError: -1 != 5")
-        terminal.see("-return a - b", "+return a + b")
-        terminal.answer("y", "May it do this? Edit(calc.py)")
+        terminal.see("2 -     return a - b", "2 +     return a + b")
+        terminal.answer("y", "Allow this? Edit(calc.py)")
         terminal.see("git commit -q -am 'Mend add'")
-        terminal.answer("y", "May it do this? Bash(git commit")
+        terminal.answer("y", "Allow this? Bash(git commit")
         terminal.see(task.DONE)
         assert terminal.leave() == 0
     assert task.is_done(place.work)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from tests.client.conftest import Place
 from tests.client.ui.rig import Typed
 from tests.pseudo_terminal import CTRL_C, ENTER, ESCAPE, SHIFT_TAB, UP, until
+from unspool.sandbox import find_mechanism
 
+TRUST = "Do you trust this folder?"
 Open = Callable[..., AbstractContextManager[Typed]]
 EVIL = "x\x1b]0;owned\x07\x1b]52;c;aGFjaw==\x07\x1b[2J\x1b[31mred\x9b31m [bold]not bold[/bold] \u202etxt y"
 
@@ -25,6 +28,12 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def decline_trust(place: Place) -> None:
+    """Answer the question whether the folder is trusted, as it was asked before."""
+    (place.root / "unspool").mkdir()
+    (place.root / "unspool" / "trusted.json").write_text(json.dumps({"declined": [str(place.work)]}))
+
+
 @pytest.fixture
 def open_chat(place: Place) -> Open:
     """Return what opens a conversation with a script in a terminal."""
@@ -34,6 +43,8 @@ def open_chat(place: Place) -> Open:
         script: object, *flags: str, size: tuple[int, int] = (100, 40), sees: str = "/help", **environment: str
     ) -> Iterator[Typed]:
         command = ("-m", "unspool", "chat", "--model", place.script(script), *flags)
+        if sees != TRUST and not (place.root / "unspool").exists():
+            decline_trust(place)
         with Typed(*command, cwd=place.work, environment={**place.environment, **environment}, size=size) as typed:
             typed.see(sees)
             yield typed
@@ -48,7 +59,7 @@ def test_an_answer_is_shown_as_markdown_and_the_prompt_stays_below(open_chat: Op
         terminal.see("> hi", "● Title", "Some bold words.", "print(1)", " 1 one", " 2 two", "$0.")
         assert "```" not in terminal.shown
         assert "**" not in terminal.shown
-        assert terminal.seen.rstrip().splitlines()[-1].startswith("default: asks before it acts")
+        assert terminal.seen.rstrip().splitlines()[-1].startswith("default: asks before changes")
         assert terminal.leave() == 0
         assert "unspool chat --resume" in terminal.shown
 
@@ -71,10 +82,10 @@ def test_a_question_shows_all_of_a_command_before_it_is_answered(open_chat: Open
     long = "echo " + "a" * 300 + " && touch made"
     with open_chat([{"content": [bash(long)]}, {"content": "Done.", "expect": {"is_error": False}}]) as terminal:
         terminal.say("go")
-        terminal.see("May it do this?")
+        terminal.see("Allow this?")
         assert long.replace(" ", "") in "".join(terminal.shown.split())
         assert not (place.work / "made").exists()
-        terminal.answer("y", "May it do this?")
+        terminal.answer("y", "Allow this?")
         terminal.see("Done.")
     assert (place.work / "made").exists()
 
@@ -83,7 +94,7 @@ def test_no_can_be_said_with_words_for_the_model(open_chat: Open, place: Place) 
     script = [{"content": [bash("touch made")]}, {"content": "As you like.", "expect": {"result": "use mkdir"}}]
     with open_chat(script) as terminal:
         terminal.say("go")
-        terminal.answer_in_words("n", "May it do this?", "what instead?", "use mkdir")
+        terminal.answer_in_words("n", "Allow this?", "what instead?", "use mkdir")
         terminal.see("As you like.", "not allowed")
     assert not (place.work / "made").exists()
 
@@ -97,16 +108,16 @@ def test_what_is_typed_before_a_question_can_be_read_does_not_answer_it(open_cha
         terminal.press("yyy")
         terminal.see("> yyy")
         gate.touch()
-        terminal.see("May it do this?")
+        terminal.see("Allow this?")
         terminal.press("y")  # within the pause, most likely; after it, `made` would be there
-        terminal.answer(ESCAPE, "May it do this?")
+        terminal.answer(ESCAPE, "Allow this?")
         terminal.see("interrupted", "> yyy")  # what was typed is still there
 
 
 def test_escape_at_a_question_refuses_and_ends_the_turn(open_chat: Open, place: Place) -> None:
     with open_chat([{"content": [bash("touch made")]}, "Never said."]) as terminal:
         terminal.say("go")
-        terminal.answer(ESCAPE, "May it do this?")
+        terminal.answer(ESCAPE, "Allow this?")
         terminal.see("interrupted")
         assert "Never said." not in terminal.shown
     assert not (place.work / "made").exists()
@@ -220,8 +231,8 @@ def test_commands_say_what_there_is_to_say(open_chat: Open) -> None:
             "/cost": "Total cost: $",
             "/context": "Context: ",
             "/permissions": "mode: default",
-            "/help": "Esc Esc goes back",
-            "/nosuch": "no such command: `/nosuch`",
+            "/help": "Esc Esc: rewind",
+            "/nosuch": "unknown command `/nosuch`",
         }.items():
             terminal.say(typed)
             terminal.see(words)
@@ -231,7 +242,7 @@ def test_a_terminal_that_can_only_print_is_talked_to_line_by_line(open_chat: Ope
     script = [{"content": ["I touch.", bash("touch made")]}, "Done."]
     with open_chat(script, TERM="dumb") as terminal:
         terminal.press("go\n")
-        terminal.see("May it do this?", "1. Yes (y)")
+        terminal.see("Allow this?", "1. Yes (y)")
         terminal.press("y\n")
         terminal.see("Done.", "$0.")
         terminal.press("/exit\n")
@@ -266,42 +277,152 @@ def test_a_folder_that_brings_something_is_trusted_once_or_not(open_chat: Open, 
     (place.work / ".claude").mkdir()
     (place.work / ".claude" / "settings.json").write_text('{"permissions": {"allow": ["Bash(touch:*)"]}}')
     script = {"cues": {"go": [{"content": [bash("touch made")]}, "Done."]}}
-    with open_chat(script, sees="Do you trust this folder?") as terminal:
-        terminal.answer("n", "Do you trust this folder?")
+    with open_chat(script, sees=TRUST) as terminal:
+        terminal.see("It contains .claude/settings.json")
+        terminal.answer("n", TRUST)
         terminal.say("go")
-        terminal.see("May it do this?")
-    with open_chat(script, sees="Do you trust this folder?") as terminal:
-        terminal.answer("y", "Do you trust this folder?")
+        terminal.answer(ESCAPE, "Allow this?")
+    assert not (place.work / "made").exists()
+    with open_chat(script) as terminal:  # a "no" is kept too
+        assert TRUST not in terminal.shown
+        terminal.see("change it with `/trust`")
+        terminal.say("/trust")
+        terminal.see("trusted: settings")
         terminal.say("go")
         terminal.see("Done.")
     assert (place.work / "made").exists()
     with open_chat(script) as terminal:
         assert "trust" not in terminal.shown
-
-
-def test_what_is_always_allowed_is_kept_in_a_folder_that_is_trusted(open_chat: Open, place: Place) -> None:
-    script = {"cues": {"go": [{"content": [bash("touch made")]}, "Done."]}}
+        terminal.say("/trust no")
+        terminal.see("not trusted: settings")
     with open_chat(script) as terminal:
+        assert TRUST not in terminal.shown
         terminal.say("go")
-        terminal.see("(s)")
-        assert "(a)" not in terminal.seen
-        terminal.answer("y", "May it do this?")
+        terminal.see("Allow this?")
+
+
+def test_trust_is_offered_in_a_folder_that_brings_nothing_too(open_chat: Open, place: Place) -> None:
+    subprocess.run(["git", "init", "-q", place.work], check=True, env=place.environment)
+    script = {"cues": {"go": [{"content": [bash("git status --short")]}, "Done."]}}
+    with open_chat(script, sees=TRUST) as terminal:
+        terminal.answer("y", TRUST)
+        terminal.say("go")
+        terminal.see("Done.")
+    with open_chat(script) as terminal:
+        assert TRUST not in terminal.shown
+
+
+def test_what_is_always_allowed_is_kept_where_it_was_said_to_be(open_chat: Open, place: Place) -> None:
+    script = {"cues": {"go": [{"content": [bash("touch made")]}, "Done."]}}
+    local, own = place.work / ".claude" / "settings.local.json", place.root / "unspool" / "rules.json"
+    with open_chat(script, size=(200, 40)) as terminal:
+        terminal.say("go")
+        terminal.see(f"always: adds Bash(touch:*) to {own}", "always allow Bash(touch:*) in this folder (a)")
+        terminal.answer("y", "Allow this?")
         terminal.see("Done.")
         terminal.say("/trust")
         terminal.see("trusted: settings")
         terminal.say("go on")
-        terminal.answer("a", "May it do this?")
+        terminal.see(f"always: adds Bash(touch:*) to {local}")
+        terminal.answer("a", "Allow this?")
         until(lambda: terminal.shown.count("Done.") == 3, lambda: terminal.shown)  # once as what was said last
-    kept = json.loads((place.work / ".claude" / "settings.local.json").read_text())
-    assert kept["permissions"]["allow"] == ["Bash(touch:*)"]
+    assert json.loads(local.read_text())["permissions"]["allow"] == ["Bash(touch:*)"]
+    assert not own.exists()
     with open_chat(script) as terminal:
         terminal.say("go")
         terminal.see("Done.")
 
 
+def test_always_is_a_choice_in_a_folder_that_is_not_trusted(open_chat: Open, place: Place) -> None:
+    subprocess.run(["git", "init", "-q", place.work], check=True, env=place.environment)
+    script = {"cues": {"go": [{"content": [bash("git status --short")]}, "Done."]}}
+    own = place.root / "unspool" / "rules.json"
+    with open_chat(script, size=(200, 40)) as terminal:
+        terminal.say("go")
+        terminal.see(f"always: adds Bash(git status:*) to {own}")
+        terminal.answer("a", "Allow this?")
+        terminal.see("Done.")
+    assert json.loads(own.read_text()) == {
+        "folders": {str(place.work): {"allow": ["Bash(git status:*)"], "sandboxed": []}}
+    }
+    assert own.stat().st_mode & 0o777 == 0o600
+    assert not (place.work / ".claude").exists()
+    with open_chat(script) as terminal:
+        terminal.say("go")
+        terminal.see("Done.")
+        terminal.say("/permissions")
+        terminal.see("allow  Bash(git status:*)  (kept)")
+
+
+@pytest.mark.skipif(find_mechanism() is None, reason="no sandbox works on this machine")
+def test_always_can_mean_in_the_sandbox(open_chat: Open, place: Place) -> None:
+    outside = place.root / "outside"
+    script = {"cues": {"go": [{"content": [bash(f"touch inside {outside}")]}, "Done."]}}
+    own = place.root / "unspool" / "rules.json"
+    for times in (1, 2):
+        with open_chat(script, size=(200, 40)) as terminal:
+            terminal.say("go")
+            if times == 1:
+                terminal.see(f"always, in the sandbox: adds Bash(touch:*) to {own}")
+                terminal.answer("b", "Allow this?")
+            terminal.see("Done.")  # the second time without a question
+        assert (place.work / "inside").exists()  # the folder worked in can be written
+        assert not outside.exists()
+        (place.work / "inside").unlink()
+    assert json.loads(own.read_text())["folders"][str(place.work)] == {"allow": [], "sandboxed": ["Bash(touch:*)"]}
+
+
+def edit(file: Path, old: str, new: str) -> dict[str, Any]:
+    input = {"file_path": str(file), "old_string": old, "new_string": new}
+    return {"type": "tool_use", "name": "Edit", "input": input}
+
+
+def read(file: Path) -> dict[str, Any]:
+    return {"type": "tool_use", "name": "Read", "input": {"file_path": str(file)}}
+
+
+def test_an_edit_is_approved_on_the_difference_to_the_file(open_chat: Open, place: Place) -> None:
+    file = place.work / "a.txt"
+    file.write_text("".join(f"line {number}\n" for number in range(1, 30)))
+    missing = edit(file, "no such line", "x")
+    script = [
+        {"content": [read(file)]},
+        {"content": [missing]},
+        {"content": [edit(file, "12\n", "twelve\n")], "expect": {"result": "String to replace not found"}},
+        "Done.",
+    ]
+    with open_chat(script) as terminal:
+        terminal.say("go")
+        terminal.see("file change, +1 −1", " 9   line 9", "12 - line 12", "12 + line twelve", "15   line 15")
+        assert "line 8\n" not in terminal.shown.partition("file change")[2]
+        assert "no such line" not in terminal.shown.partition("file change")[2]
+        assert "the whole change" not in terminal.shown  # it is short
+        terminal.see("always allow Edit(/**) in this folder (r)")
+        terminal.answer("y", "Allow this? Edit(a.txt)")
+        terminal.see("Done.")
+    assert "line twelve\n" in file.read_text()
+
+
+def test_a_long_change_is_folded_and_can_be_seen_in_full(open_chat: Open, place: Place) -> None:
+    file = place.work / "new.txt"
+    content = "".join(f"text {number}\n" for number in range(1, 101))
+    write = {"type": "tool_use", "name": "Write", "input": {"file_path": str(file), "content": content}}
+    with open_chat([{"content": [write]}, "Done."]) as terminal:
+        terminal.say("go")
+        terminal.see("a new file, +100 −0; 60 lines folded", " 30 + text 30", "60 more lines", "100 + text 100")
+        assert "text 50" not in terminal.shown
+        terminal.ask_key("w", "Allow this? Write(new.txt)")
+        terminal.see(" 50 + text 50")
+        assert not file.exists()
+        terminal.until(lambda: "the whole change" not in terminal.seen, "it is still offered")
+        terminal.answer("y", "Allow this? Write(new.txt)")
+        terminal.see("Done.")
+    assert file.read_text() == content
+
+
 def test_a_folder_can_be_left_instead_of_trusted(open_chat: Open, place: Place) -> None:
     (place.work / "CLAUDE.md").write_text("Be nice.\n")
-    with open_chat(["x"], sees="Do you trust this folder?") as terminal:
+    with open_chat(["x"], sees=TRUST) as terminal:
         terminal.ask_key(ESCAPE, "Do you trust this folder?")
         assert terminal.process.wait(timeout=20) == 0
 
@@ -312,7 +433,7 @@ def test_a_custom_command_is_expanded_under_the_rules(open_chat: Open, place: Pl
     (place.work / "notes.md").write_text("Remember the milk\n")
     (folder / "review.md").write_text(
         "---\ndescription: Look at it\nallowed-tools: Bash(touch:*)\n---\n"
-        "Review $1: !`echo from the shell`\n\n@notes.md\n"
+        "Review $0: !`echo from the shell`\n\n@notes.md\n"
     )
     expect = {"text": ["<command-name>/review</command-name>", "Review this: from the shell", "Remember the milk"]}
     script = [{"content": [bash("touch made")], "expect": expect}, "Reviewed.", {"content": [bash("touch other")]}]
@@ -322,7 +443,7 @@ def test_a_custom_command_is_expanded_under_the_rules(open_chat: Open, place: Pl
         terminal.press("iew this" + ENTER)
         terminal.see("Reviewed.", "> /review this")
         terminal.say("again")
-        terminal.see("May it do this?")  # what the command allowed was allowed to it alone
+        terminal.see("Allow this?")  # what the command allowed was allowed to it alone
     assert (place.work / "made").exists()
 
 
@@ -371,8 +492,8 @@ def test_a_session_is_resumed_by_choice(open_chat: Open, place: Place) -> None:
     with open_chat([{"content": "As I said.", "expect": {"anywhere": ["what was it?", "Milk."]}}]) as terminal:
         terminal.say("/resume")
         terminal.see("1. what was it?")
-        terminal.answer(ENTER, "Go on with which session?")
-        terminal.see("goes on from", "● Milk.")
+        terminal.answer(ENTER, "Resume which session?")
+        terminal.see("resumed from", "● Milk.")
         terminal.say("go on")
         terminal.see("As I said.")
     assert len(place.sessions()) == 1
@@ -396,10 +517,10 @@ def test_one_goes_back_to_an_earlier_prompt_with_the_files(open_chat: Open, plac
         terminal.say("change it")
         terminal.see("Changed.", "-roses", "+violets")
         terminal.press(ESCAPE + ESCAPE)
-        terminal.see("Go back to before which prompt?", "❯ 2. change it", "1 file")
-        terminal.answer(ENTER, "Go back to before which prompt?")
-        terminal.answer(ENTER, "What goes back?")
-        terminal.see("went back")
+        terminal.see("Rewind to before which prompt?", "❯ 2. change it", "1 file")
+        terminal.answer(ENTER, "Rewind to before which prompt?")
+        terminal.answer(ENTER, "What should be restored?")
+        terminal.see("rewound;")
         assert path.read_text() == "roses\n"
         terminal.see("> change it")
         terminal.press(CTRL_C)
@@ -407,7 +528,7 @@ def test_one_goes_back_to_an_earlier_prompt_with_the_files(open_chat: Open, plac
         terminal.see("Anew.")
         terminal.say("/tree")
         terminal.see("change it", "instead")
-        terminal.answer(ESCAPE, "Go on from which branch?")
+        terminal.answer(ESCAPE, "Resume from which branch?")
         assert terminal.leave() == 0
 
 
@@ -416,17 +537,17 @@ def test_a_conversation_is_copied_renamed_exported_and_begun_anew(open_chat: Ope
         {"cues": {"hi": ["Hello."], "new": [{"content": "New.", "expect": {"absent": "Hello."}}]}}
     ) as terminal:
         terminal.say("/export")
-        terminal.see("nothing was said yet")
+        terminal.see("the conversation is empty")
         terminal.say("hi")
         terminal.see("Hello.")
         terminal.say("/rename My talk")
-        terminal.see("now `My talk`")
+        terminal.see("renamed to `My talk`")
         terminal.say("/export out.md")
         terminal.see("written: ")
         terminal.say("/model haiku")
-        terminal.see("goes on with claude-haiku-5-5")
+        terminal.see("resumed with claude-haiku-5-5")
         terminal.say("/fork")
-        terminal.see("which stays as it is")
+        terminal.see("the original is unchanged")
         terminal.say("/clear")
         terminal.say("new")
         terminal.see("New.")
@@ -451,5 +572,5 @@ def test_a_conversation_is_compacted_when_asked(open_chat: Open) -> None:
 
 
 def test_a_session_that_is_not_there_is_said_and_nothing_is_opened(open_chat: Open) -> None:
-    with open_chat(["x"], "--resume", "nosuch", sees="no such session") as terminal:
+    with open_chat(["x"], "--resume", "nosuch", sees="no session matches") as terminal:
         assert terminal.process.wait(timeout=20) == 3

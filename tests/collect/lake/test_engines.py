@@ -92,8 +92,9 @@ def by_spark(lake: TestLake) -> Sums | None:
     )
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     rows = json.loads(done.stdout)
-    return [(row["day"], row["responses"], *(row[name] for name in NAMES)) for row in rows]
+    return [(row["day"], row["responses"], *(row[name] or 0 for name in NAMES)) for row in rows]
 
 
 def _plain(value: object) -> object:
-    return value if isinstance(value, str) else int(str(value))
+    # A day of which no response has a price: SQL says null, Polars 0.
+    return value if isinstance(value, str) else int(str(value or 0))

@@ -77,7 +77,7 @@ def test_a_manifest_that_promises_more_is_believed(full: TestLake) -> None:
     names = [found.name for found in full.place.names("segments")]
     last = max(name for name in names if name.startswith(names[0].rpartition("/")[0]))
     full.place.delete(last)
-    assert {"missing segments", "segments have gone", "rows without a segment"} <= {
+    assert {"missing segments", "segments no longer exist", "rows without a segment"} <= {
         one.what for one in full.verify().problems
     }
 

@@ -46,7 +46,7 @@ def test_results_become_stubs_that_say_what_was_there(version: str) -> None:
 
 def test_a_copy_says_which_session_has_the_whole_of_it() -> None:
     prepared = trimmed(work(), Trim(results=True), in_place=False)
-    assert f"session {prepared.source.id} has it: `unspool show 00000000 --turn 1`" in sent(prepared)
+    assert f"the original is in session {prepared.source.id}: `unspool show 00000000 --turn 1`" in sent(prepared)
 
 
 def test_a_stub_is_never_trimmed_again() -> None:
@@ -150,7 +150,7 @@ def test_only_the_last_turns_stay() -> None:
 
 
 def test_nothing_is_left_is_refused() -> None:
-    with pytest.raises(Refused, match="nothing would be left"):
+    with pytest.raises(Refused, match="remove the whole conversation"):
         trimmed(work(), Trim(turns=range(1, 6)))
 
 
@@ -169,7 +169,7 @@ def test_a_ladder_ends_where_it_fits() -> None:
     assert said(half.result) == said(half.source)
     little = trimmed(work(), TrimTo(tokens=60), in_place=False)
     assert little.plan.context_tokens.after <= 60
-    with pytest.raises(Refused, match="is the least"):
+    with pytest.raises(Refused, match="the minimum is"):
         trimmed(work(), TrimTo(tokens=1))
 
 

@@ -104,7 +104,7 @@ def test_the_id_of_a_call_is_used_once_in_a_conversation() -> None:
 
 def test_a_circle_and_a_second_root_are_found() -> None:
     circle = session(user("One.", uuid="a", parentUuid="b"), user("Two.", uuid="b", parentUuid="a")).data
-    assert any("lead back" in violation.message for violation in check_rules(parse_session_text(ID, circle)))
+    assert any("form a cycle" in violation.message for violation in check_rules(parse_session_text(ID, circle)))
     roots = session(*HELLO, user("Anew.", parentUuid=None)).data
     assert [violation.subject for violation in check_rules(parse_session_text(ID, roots))] == ["root 2"]
 
@@ -139,7 +139,7 @@ def test_an_agent_belongs_to_its_session() -> None:
 
 
 def test_what_a_source_had_is_not_added() -> None:
-    old = Violation("G2", 5, "its parent is not there", "a")
+    old = Violation("G2", 5, "missing parent", "a")
     assert new_violations([old._replace(offset=9)], [old]) == []
     assert new_violations([old, old], [old]) == [old]
     assert new_violations([old._replace(subject="b")], [old], lambda subject: "a") == []

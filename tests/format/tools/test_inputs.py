@@ -16,6 +16,7 @@ from unspool.format.tools.files import EditReplacement, GrepInput, MultiEditInpu
 from unspool.format.tools.parse import INPUT_TYPES, OtherInput
 from unspool.format.tools.plans import AskUserQuestionInput, QuestionItem, QuestionOption, Todo, TodoWriteInput
 from unspool.format.tools.shell import BashInput, SedEdit
+from unspool.graph import describe_target
 
 FACTS = Path(__file__).parents[1] / "facts" / "tool_inputs.tsv"
 
@@ -156,3 +157,10 @@ def tool_calls(path: Path) -> Iterator[dict[str, Any]]:
         for block in content if isinstance(content, list) else ():
             if isinstance(block, dict) and block.get("type") == "tool_use":
                 yield block
+
+
+@pytest.mark.parametrize("number", ["Infinity", "-Infinity", "NaN", "9" * 5000, "1e999"])
+def test_a_number_that_nothing_can_be_computed_with_fits_no_input(number: str) -> None:
+    value = {"file_path": "/a", "offset": number, "limit": number}
+    assert parse.parse_input("Read", value) == OtherInput(tool="Read", value=value)
+    assert describe_target("Read", value, None) == "/a"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.real_files import corpus
 from unspool.format.base import ABSENT, Usage
 from unspool.format.tools import parse as results
-from unspool.format.tools.agents import AgentCompleted, AgentLaunched, TeammateSpawned
+from unspool.format.tools.agents import AgentCompleted, AgentLaunched, SendMessageResult, TeammateSpawned
 from unspool.format.tools.files import (
     Dimensions,
     EditResult,
@@ -26,7 +26,14 @@ from unspool.format.tools.files import (
     UnchangedFile,
 )
 from unspool.format.tools.parse import RESULT_TYPES, ListResult, OtherResult, TextResult
-from unspool.format.tools.plans import StatusChange, TaskItem, TaskListResult, TaskUpdateResult
+from unspool.format.tools.plans import (
+    AskUserQuestionResult,
+    StatusChange,
+    TaskItem,
+    TaskListResult,
+    TaskUpdateResult,
+    join_answer,
+)
 from unspool.format.tools.shell import BashResult, Commit, GitOperation
 from unspool.format.tools.web import WebSearchHit, WebSearchHits, WebSearchResult
 
@@ -254,3 +261,20 @@ def named_results(path: Path) -> Iterator[tuple[str | None, Any]]:
         for block in blocks:
             if block.get("type") == "tool_result" and "toolUseResult" in record:
                 yield names.get(block.get("tool_use_id")), record["toolUseResult"]
+
+
+def test_answers_may_be_lists_where_several_options_may_be_chosen() -> None:
+    value = {"questions": [], "answers": {"Which?": ["a", "b"], "When?": "now"}}
+    parsed = results.parse_result("AskUserQuestion", msgspec.json.encode(value))
+    assert isinstance(parsed, AskUserQuestionResult)
+    assert parsed.answers == {"Which?": ("a", "b"), "When?": "now"}
+    assert [join_answer(answer) for answer in parsed.answers.values()] == ["a, b", "now"]
+
+
+def test_a_message_may_name_the_colours_of_sender_and_target() -> None:
+    routing = {"sender": "a", "senderColor": "blue", "target": "b", "targetColor": "red"}
+    value = msgspec.json.encode({"success": True, "message": "sent", "routing": routing})
+    parsed = results.parse_result("SendMessage", value)
+    assert isinstance(parsed, SendMessageResult)
+    assert parsed.routing is not None
+    assert (parsed.routing.sender_color, parsed.routing.target_color) == ("blue", "red")

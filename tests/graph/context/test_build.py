@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.graph.test_messages import joined_again
 from unspool.format.json_edit import patch
 from unspool.format.records import Assistant
 from unspool.graph.context.build import NO_RESPONSE, build_context
@@ -106,6 +107,22 @@ def test_thinking_alone_and_blank_words_are_no_answer() -> None:
     assert sent(user("one"), assistant(thinking("t")), user("two"), assistant("b"))[0] == ("user", ["one\n", "two"])
     assert sent(user("one"), assistant(" \n"), user("two"), assistant("b"))[0] == ("user", ["one\n", "two"])
     assert sent(user("one"), assistant(thinking("t")))[-1] == ("assistant", [NO_RESPONSE])
+
+
+@pytest.mark.parametrize("signature", ["", None])
+@pytest.mark.parametrize("model", ["glm-4.7", OLD, "claude-opus-4-1-20250805"])
+def test_thinking_without_a_signature_is_sent_whoever_thought_it(model: str, signature: str | None) -> None:
+    thought = {"type": "thinking", "thinking": "t"} | ({} if signature is None else {"signature": signature})
+    assert sent(user("x"), assistant(thought, "a", model=model))[-1] == ("assistant", ["thinking", "a"])
+
+
+def test_no_call_is_sent_twice_where_history_was_appended_again() -> None:
+    story = [user("x"), assistant("a", tool_use("Read", id="t")), joined_again(1, 2), tool_result("r"), assistant("b")]
+    context = build_context(session(*story).entries)
+    ids = [block.id for message in context for block in message.blocks if block.kind == "tool_use"]
+    assert ids == ["t"]
+    # Texts are: 2.1.326 sends both.
+    assert [block.kind for block in context[1].blocks] == ["text", "text", "tool_use"]
 
 
 def test_thinking_of_another_model_is_not_sent() -> None:
@@ -484,3 +501,61 @@ def test_a_branch_that_was_left_changes_nothing(before: list[Step], kinds: list[
     after = [user("again"), assistant("fine")]
     left = [user("left"), *(step for kind in kinds for step in ABANDONED[kind]), rewind()]
     assert sent(*before, *left, *after) == sent(*before, *after)
+
+
+def test_a_result_that_is_a_list_of_texts_takes_the_reminders_that_the_line_has_in_words() -> None:
+    one = [{"type": "text", "text": "one"}]
+    story = [
+        user("go"),
+        read("a", model=OLD),
+        tool_result(one),
+        attachment("date", date="d"),
+        assistant("b", model=OLD),
+    ]
+    texts = [{"type": "text", "text": "one\n"}, {"type": "text", "text": _reminder("d")}]
+    assert sent(*worded(story, 3, "d"))[2] == ("user", [{"a": texts}])
+    assert sent(*story)[2] == ("user", [{"a": one}, _reminder("Today's date is d.")])
+
+
+def worded(story: list[Step], at: int, words: str) -> list[Step]:
+    """Return a story in which one attachment has its words on the line, as 2.1.325 writes them."""
+    lines = [*session(*story, version="2.1.325").lines]
+    lines[at] = patch(lines[at], {("rendered",): [{"content": _reminder(words)}], ("renderedRole",): "system"})
+    return [*map(raw, lines)]
+
+
+def test_advice_about_tasks_is_worded_with_the_tasks_there_are() -> None:
+    tasks = [{"id": "1", "status": "pending", "subject": "Paint"}, 7]
+    told = sent(user("a"), attachment("task_reminder", content=tasks, itemCount=1), assistant("b", model=NEW))
+    assert told[1][0] == "system"
+    assert told[1][1][0].startswith("The task tools haven't been used recently.")
+    assert told[1][1][0].endswith("\n\n\nHere are the existing tasks:\n\n#1. [pending] Paint")
+
+
+def test_a_prompt_typed_meanwhile_in_the_terminal_is_the_users() -> None:
+    typed = attachment("queued_command", prompt="Stop.", humanTurn=True)
+    story = [user("a"), read("t1", model=NEW), tool_result("x"), typed, assistant("b", model=NEW)]
+    assert sent(*worded(story, 3, "Stop."))[2] == ("user", [{"t1": "x"}, "Stop."])
+
+
+@pytest.mark.parametrize("loaded", [(), ("ExitPlanMode", "TaskStop")])
+def test_calls_take_the_form_of_tools_that_were_loaded(loaded: tuple[str, ...]) -> None:
+    references = [{"type": "tool_reference", "tool_name": name} for name in ("Other", *loaded)]
+    calls = assistant(tool_use("ExitPlanMode", id="t1", plan="x"), tool_use("KillShell", id="t2", shell_id="b"))
+    story = [user("a"), assistant(tool_use("ToolSearch", id="t0")), tool_result(references), calls]
+    made = session(*story, tool_result("y"), tool_result("z"), assistant("b"))
+    found = {
+        block["id"]: (block["name"], block["input"])
+        for message in build_context(made.entries)
+        for block in message.json["content"]
+        if block["type"] == "tool_use"
+    }
+    assert found["t1"] == ("ExitPlanMode", {} if loaded else {"plan": "x"})
+    assert found["t2"] == ("TaskStop" if loaded else "KillShell", {"shell_id": "b"})
+
+
+def test_agents_that_have_gone_are_named_without_advice_for_new_ones() -> None:
+    gone = attachment("agent_listing_delta", addedLines=[], removedTypes=["guide"], showConcurrencyNote=True)
+    (words,) = sent(user("a"), gone, assistant("b", model=NEW))[1][1]
+    assert words.startswith("The following agent types are no longer available:\n- guide\n\nThis is ambient context")
+    assert "concurrently" not in words

@@ -331,6 +331,7 @@ def test_a_sub_agent_of_a_busy_process_does_not_ask() -> None:
         (ActivityKind.RETRYING, BoardGroup.WORKING),
         (ActivityKind.COMPACTING, BoardGroup.WORKING),
         (ActivityKind.AGENTS, BoardGroup.BACKGROUND),
+        (ActivityKind.BACKGROUND, BoardGroup.BACKGROUND),
         (ActivityKind.WAITING, BoardGroup.WAITING),
         (ActivityKind.INTERRUPTED, BoardGroup.WAITING),
         (ActivityKind.ENDED, BoardGroup.ENDED),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.page.html.ansi import render_ansi
+from unspool.page.html.ansi import drop_overwritten, render_ansi
 
 pieces = st.lists(
     st.sampled_from(
@@ -70,3 +71,9 @@ def test_text_without_sequences_stays_as_it_is(text: str) -> None:
 )
 def test_colours_become_classes(text: str, made: str) -> None:
     assert str(render_ansi(text)) == made
+
+
+@given(st.text(alphabet="ab\r\n", max_size=12))
+def test_only_the_last_state_of_a_line_that_was_overwritten_is_shown(text: str) -> None:
+    # What it means, in a pattern that takes too long for a long line.
+    assert drop_overwritten(text) == re.sub(r"[^\n]*\r(?!\n)", "", text)

@@ -189,3 +189,22 @@ def test_the_sizes_are_those_of_all_files(archive: Archive) -> None:
     raw, kept = archive.sizes()
     assert (raw, archive.is_empty()) == (4000, False)
     assert 0 < kept < 200
+
+
+hostile = st.sampled_from([-(2**63), -1, 0, 1, 5, 10**6, 2**40, 2**63 - 1])
+
+
+@given(hostile, hostile, st.sampled_from([b"", b"x", archive_module.compress(b"abc\n"), archive_module.compress(b"")]))
+def test_a_frame_that_cannot_be_costs_neither_memory_nor_the_other_frames(start: int, length: int, data: bytes) -> None:
+    archive = in_memory()
+    put(archive, b"one\n", 0)
+    with closing(archive.database):
+        insert = "INSERT OR IGNORE INTO frames SELECT id, ?, ?, ? FROM sources"
+        archive.database.execute(insert, (start, length, data))
+        file = archive.find(ABOUT.path)
+        holes: list[UnspoolError] = []
+        read = dict(archive.read(file, holes))
+        assert read[0] == b"one\n" or holes
+        assert sum(map(len, read.values())) <= 2**30 + 300 * 2**20
+        archive.length(file)
+        archive.sizes()

@@ -80,7 +80,7 @@ def test_a_file_that_is_there_is_read_from_disk_even_if_the_archive_is_behind(ke
 
 
 def test_a_file_that_neither_has_is_not_found(kept: Kept) -> None:
-    with pytest.raises(NotFound, match=r"no such file: `/nowhere/a.jsonl`"):
+    with pytest.raises(NotFound, match=r"file not found: `/nowhere/a.jsonl`"):
         list(kept.reader.pieces(Path("/nowhere/a.jsonl")))
 
 

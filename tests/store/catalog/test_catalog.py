@@ -87,13 +87,16 @@ def alone(found: CatalogPage) -> set[str]:
 def test_every_session_is_in_one_row_with_the_cost_that_usage_counts(demo: Path) -> None:
     found = ask(demo, CatalogRequest(limit=10_000, filters=SessionFilters(hidden=True)))
     with closing(open_store(demo / "own")) as database:
-        ids = [id for (id,) in database.execute("SELECT session_id FROM sessions")]
+        rows = database.execute(
+            "SELECT path, sessions.session_id FROM sessions JOIN sources ON id = source_id"
+        ).fetchall()
+        ids = [id for _, id in rows]
         ledger = StoreLedger(database, demo / "config", lambda: None)  # type: ignore[arg-type,return-value]
-        costs = read_session_costs(ledger)
+        costs = read_session_costs(ledger, rows)
     listed = [id for row in found.rows for id in (row.id, *row.folded)]
     assert sorted(listed) == sorted(ids)
     assert found.sessions == len(ids)
-    assert {row.id: row.cost_micros for row in found.rows} == {row.id: costs.get(row.id, 0) for row in found.rows}
+    assert [row.cost_micros for row in found.rows] == [costs.of(row.path)["cost_micros"] for row in found.rows]
     assert found.undigested == 0
 
 

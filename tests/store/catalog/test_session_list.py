@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -22,7 +23,12 @@ from unspool.export import counts
 from unspool.home import open as open_home
 from unspool.read.source_tree import Kind, scan
 from unspool.store.archive.archive import Archive
-from unspool.store.catalog.session_list import list_sessions, read_session_costs
+from unspool.store.catalog.session_list import (
+    OwnedAgentFile,
+    list_sessions,
+    missing_session_row,
+    read_session_costs,
+)
 from unspool.store.database import open_archive, open_store
 from unspool.store.usage import five_hour_windows
 from unspool.store.usage.ledger import Ledger, StoreLedger, UsageQuery
@@ -50,6 +56,8 @@ from unspool.testing.build import (
 )
 
 Json = dict[str, Any]
+COMPARED = ("last", "project", "cwd", "started", "branch", "models", "errors", "images", "compactions", "pull_requests")
+"""The fields that `unspool ls` may filter by."""
 S = [f"{number}0000000-0000-4000-8000-00000000000{number}" for number in range(10)]
 
 
@@ -115,13 +123,40 @@ def ledgers(own: Path, root: Path) -> Iterator[tuple[Ledger, list[Json], Ledger,
         lines = FileLedger(read_stored_lines(database, root, lambda: Archive(archive)))
         store: Ledger = StoreLedger(database, root, lambda: lines)
         sources = scan(root).of(Kind.SESSION, Kind.AGENT)
-        plain: Ledger = FileLedger([read_lines(source.place, source.project) for source in sources])
-        costs = read_session_costs(plain)
-        rows = [
-            {**counts.session_row(one), "cost_micros": costs.get(one.id, 0), "gone": False}
-            for one in open_home(root).sessions()
-        ]
-        yield store, list_sessions(database, root, store), plain, rows
+        plain: Ledger = FileLedger([read_lines(source.place, source.project, source.session_id) for source in sources])
+        home = open_home(root)
+        agents = [OwnedAgentFile(file.place, owner, file.project) for file, owner in home.agent_owners()]
+        listed = [counts.session_row(one) for one in home.sessions() if not one.is_missing]
+        costs = read_session_costs(plain, [(row["path"], row["id"]) for row in listed], agents)
+        rows = [{**row, **costs.of(row["path"]), "gone": False} for row in listed]
+        rows += [missing_session_row(one) | costs.of(one.own_path) for one in costs.missing]
+        found = list_sessions(database, root, store)
+        check_chosen(database, root, store, found)
+        yield store, found, plain, rows
+
+
+def check_chosen(database: sqlite3.Connection, root: Path, ledger: Ledger, found: list[Json]) -> None:
+    """Check that rows that are chosen are those of the whole list, and that filters see what the list has."""
+    seen: list[Json] = []
+
+    def choose(rows: list[Json]) -> list[Json]:
+        seen.extend(dict(row) for row in rows)
+        return rows[::-2]
+
+    assert list_sessions(database, root, ledger, choose, COMPARED) == found[::-2]
+    names = ("id", "path", "gone", "project_key", "hidden", "agents", *COMPARED)
+    assert [{name: row[name] for name in names} for row in seen] == [
+        {name: row[name] for name in names} for row in found
+    ]
+
+
+def add_up(ledger: Ledger) -> dict[tuple[str | None, str | None], tuple[int, int]]:
+    """Return what each file cost, by the session that pays, with one row for each."""
+    costs: dict[tuple[str | None, str | None], tuple[int, int]] = {}
+    for file, session_id, cost, unpriced in ledger.file_costs():
+        before = costs.get((file, session_id), (0, 0))
+        costs[file, session_id] = (before[0] + cost, before[1] + unpriced)
+    return costs
 
 
 def reports(ledger: Ledger) -> dict[str, Json]:
@@ -141,6 +176,7 @@ def check_same(own: Path, root: Path) -> None:
     with ledgers(own, root) as (store, found, plain, expected):
         assert sorted(found, key=lambda row: row["path"]) == sorted(expected, key=lambda row: row["path"])
         assert reports(store) == reports(plain)
+        assert add_up(store) == add_up(plain)
 
 
 @given(files(), st.lists(st.floats(0, 1), max_size=3), st.randoms(use_true_random=False))
@@ -223,3 +259,23 @@ def test_costs_are_those_of_a_session_with_its_agents(tmp_path: Path) -> None:
     assert len(each) == 2
     assert row["cost_micros"] == sum(each) > max(each)
     assert row["agents"] == 1
+
+
+def test_only_sessions_that_are_chosen_are_read_in_full(tmp_path: Path) -> None:
+    own, root = tmp_path / "own", tmp_path / "config"
+    for number in range(1, 6):
+        session(user("hi"), assistant("ho"), id=S[number]).save(root)
+    synced(own, root)
+    given: list[set[str]] = []
+
+    def choose(rows: list[Json]) -> list[Json]:
+        given.extend(set(row) for row in rows)
+        return [row for row in rows if row["id"] == S[2]]
+
+    with closing(open_store(own)) as database:
+        ledger = StoreLedger(database, root, lambda: FileLedger(()))
+        (row,) = list_sessions(database, root, ledger, choose, ["branch"])
+        whole = next(row for row in list_sessions(database, root, ledger) if row["id"] == S[2])
+    known = {"id", "path", "gone", "source_id", "project_key", "last", "hidden", "agents", "branch"}
+    assert given == [known] * 5
+    assert row == whole

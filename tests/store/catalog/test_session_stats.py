@@ -18,6 +18,7 @@ from tests.faults.world import synced
 from tests.profiles import examples
 from tests.real_files import corpus
 from tests.store import dirty, plain
+from tests.store.older_store import remove_command_turns
 from unspool.demo.write import write_demo
 from unspool.store.archive.archive import Archive
 from unspool.store.catalog.session_stats import POINTS, FileStats, build_context_curve
@@ -161,6 +162,7 @@ def append(path: Path, data: bytes) -> None:
 
 def make_older(database: sqlite3.Connection) -> None:
     """Make a store of the version that had no digests."""
+    remove_command_turns(database)
     for trigger in ("sources_added", "sources_changed"):
         database.execute(f"DROP TRIGGER {trigger}")
     for table in (*TABLES, "stamps", "unstamped"):
@@ -168,7 +170,7 @@ def make_older(database: sqlite3.Connection) -> None:
     database.execute("PRAGMA user_version = 2")
 
 
-def test_a_store_of_a_version_before_is_filled_without_indexing_anything_again(tmp_path: Path) -> None:
+def test_a_store_of_a_version_before_is_filled_and_has_the_same_passages(tmp_path: Path) -> None:
     write_demo(tmp_path / "config")
     synced(tmp_path / "own", tmp_path / "config")
     before = rows(tmp_path / "own")

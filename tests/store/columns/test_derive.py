@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import unspool
+from tests.graph.test_messages import joined_again
 from tests.store.asking import Columns
 from unspool.graph.agents import Agent
 from unspool.graph.turns import join_text
+from unspool.home import Session
 from unspool.store.columns.values import clean_text
+from unspool.testing import build
 
 
 def by_source(columns: Columns, query: str) -> dict[Path, list[tuple[Any, ...]]]:
@@ -21,6 +24,11 @@ def by_source(columns: Columns, query: str) -> dict[Path, list[tuple[Any, ...]]]
     return found
 
 
+def own_sessions(columns: Columns) -> list[Session]:
+    """Return the sessions that have a file of their own."""
+    return [session for session in unspool.open(columns.roots[0]).sessions() if not session.is_missing]
+
+
 def told(table: str, names: str) -> str:
     return f"""SELECT s.path, {names} FROM {table} t JOIN sources s ON s.id = t.source_id WHERE s.kind = 'session'
         ORDER BY t."offset" """
@@ -29,7 +37,7 @@ def told(table: str, names: str) -> str:
 def test_messages(columns: Columns) -> None:
     names = "message_id, role, t.lines, t.blocks, model, stop_reason, final, t.offset"
     found = by_source(columns, told("messages", names))
-    for session in unspool.open(columns.roots[0]).sessions():
+    for session in own_sessions(columns):
         assert found.get(session.path, []) == sorted(
             [
                 (one.id, one.role, len(one.entries), len(one.blocks), one.model, one.stop_reason, one.final,
@@ -43,7 +51,7 @@ def test_messages(columns: Columns) -> None:
 def test_tool_calls(columns: Columns) -> None:
     names = "tool_use_id, name, input, result, error, t.offset, result_offset"
     found = by_source(columns, told("tool_calls", names))
-    for session in unspool.open(columns.roots[0]).sessions():
+    for session in own_sessions(columns):
         rows = [(*row[:2], row[2] and json.loads(row[2]), *row[3:]) for row in found.get(session.path, [])]
         expected = [
             (call.id, call.name, plain(call.input), clean_text(join_text(call.result.blocks)) if call.result else None,
@@ -59,20 +67,33 @@ def plain(value: Any) -> Any:
 
 
 def test_turns(columns: Columns) -> None:
-    found = by_source(columns, told("turns", "number, uuid, t.offset, prompt, queued, t.lines"))
-    for session in unspool.open(columns.roots[0]).sessions():
+    found = by_source(columns, told("turns", "number, uuid, t.offset, prompt, queued, t.kind, t.lines"))
+    for session in own_sessions(columns):
         assert found.get(session.path, []) == [
             (number, one.prompt.record.uuid, one.prompt.offset, clean_text(one.text), one.speaker.value == "queued",
-             len(one.entries))
+             one.speaker.value, len(one.entries))
             for number, one in enumerate(session.turns, 1)
         ]  # fmt: skip
+
+
+def test_blocks_of_history_that_was_appended_again_in_other_lines_are_rows_once(tmp_path: Path) -> None:
+    answer = build.assistant("a", build.tool_use("Read", id="t"))
+    story = build.session(build.user("x"), answer, joined_again(1, 2), build.tool_result("r"))
+    file = tmp_path / "config" / "projects" / "-p" / "20000000-0000-4000-8000-000000000000.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(story.data)
+    columns = Columns(tmp_path / "own", tmp_path / "config")
+    columns.refresh()
+    assert list(columns.rows('SELECT type, tool_use_id FROM blocks ORDER BY "offset", position')) == [
+        ("text", None), ("text", None), ("tool_use", "t"), ("tool_result", "t"),
+    ]  # fmt: skip
 
 
 def test_agents(columns: Columns) -> None:
     query = """SELECT s.path, t.session_id, t.agent_id, class, type, description, prompt, tool_use_id, linked_by
         FROM agents t JOIN sources s ON s.id = t.source_id"""
     found = by_source(columns, query)
-    for session in unspool.open(columns.roots[0]).sessions():
+    for session in own_sessions(columns):
         for agent, source in zip(session.agents, session.agent_sources, strict=True):
             own = [row[1:] for row in found[source.path] if row[0] == session.id]
             assert own == [_agent(agent)]

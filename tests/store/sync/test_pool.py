@@ -38,9 +38,7 @@ def test_several_processes_find_what_one_does(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_named_and_costs_no_other(tasks: list[tuple[int, ReadTask]]) -> None:
     tasks.insert(5, (10, ReadTask("/nowhere/a.jsonl", "session")))
     found = list(read_files(tasks, 2))
-    assert [one for one in found if isinstance(one, FailedRead)] == [
-        FailedRead("/nowhere/a.jsonl", "no such file: `/nowhere/a.jsonl`")
-    ]
+    assert [one for one in found if isinstance(one, FailedRead)] == [FailedRead("/nowhere/a.jsonl", "no such file")]
     assert len({one.path for one in found if isinstance(one, Batch)}) == 12
 
 
@@ -51,7 +49,7 @@ def test_a_worker_that_is_killed_is_an_error_and_no_process_is_left(tasks: list[
         assert child.pid
         os.kill(child.pid, signal.SIGKILL)
         child.join()
-    with pytest.raises(Unreadable, match="was ended from outside"):
+    with pytest.raises(Unreadable, match="was killed"):
         list(found)
     assert multiprocessing.active_children() == []
 

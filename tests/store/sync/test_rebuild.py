@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -240,9 +241,19 @@ def test_an_archive_that_is_no_database_is_moved_aside(world: World, tmp_path: P
 def test_an_archive_of_a_newer_unspool_is_refused(world: World, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "own" / "archive.db", isolation_level=None)) as database:
         database.execute("PRAGMA user_version = 7")
-    with pytest.raises(Refused, match="made by a newer unspool"):
+    with pytest.raises(Refused, match="created by a newer version of unspool"):
         is_archive_sound(tmp_path / "own")
 
 
 def test_without_an_archive_there_is_nothing_to_be_wrong(tmp_path: Path) -> None:
+    assert is_archive_sound(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_what_stands_in_the_place_of_the_archive_and_is_none_is_set_aside(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "archive.db"
+    os.mkfifo(place) if kind == "pipe" else place.mkdir()
+    assert not is_archive_sound(tmp_path)
+    assert salvage_archive(tmp_path) == (0, 0)
+    assert (tmp_path / "archive.db.old-1").exists()
     assert is_archive_sound(tmp_path)

@@ -33,6 +33,8 @@ from unspool.store.sync.side_rows import NEEDS_CONTENT, TABLES, history_row, sid
 from unspool.testing.build import session, user
 
 SCHEMA = Path(side_rows.__file__).parents[1].joinpath("schema.sql").read_text()
+ADDED = Path(side_rows.__file__).with_name("command_turns.sql").read_text()
+"""The script that adds columns to tables of the schema."""
 CORE = {
     "homes", "sources", "answers", "spent", "unsummed", "remembered", "limits", "sessions", "states", "agents",
     "bad_lines", "made_with",
@@ -51,6 +53,9 @@ def empty() -> sqlite3.Connection:
     database = sqlite3.connect(":memory:")
     database.row_factory = sqlite3.Row
     database.executescript(SCHEMA)
+    for line in ADDED.splitlines():
+        if line.startswith("ALTER TABLE"):
+            database.execute(line)
     return database
 
 
@@ -411,8 +416,12 @@ def test_no_secret_of_the_settings_is_kept() -> None:
 def history(line: bytes, offset: int = 0) -> list[dict[str, Any]]:
     found = [item for item in decode(line, offset, HISTORY) if isinstance(item, Entry)]
     with closing(empty()) as database:
-        put(database, (in_generation(history_row(entry)) for entry in found))
+        put(database, (in_generation(row) for entry in found if (row := history_row(entry)) is not None))
         return [dict(row) for row in database.execute("SELECT * FROM history")]
+
+
+def test_a_line_of_codex_is_no_prompt_of_claude_code() -> None:
+    assert history(b'{"session_id":"a","ts":1754000000,"text":"hi"}\n') == []
 
 
 def in_generation(values: tuple[object, ...]) -> tuple[str, tuple[object, ...]]:
@@ -558,7 +567,8 @@ def fill(root: Path) -> set[str]:
         for number, found in enumerate(scan(root.resolve()).sources):
             if found.kind is Kind.HISTORY:
                 items = decode_all(found.path.read_bytes())
-                made = [in_generation(history_row(item)) for item in items if isinstance(item, Entry)]
+                rows = (history_row(item) for item in items if isinstance(item, Entry))
+                made = [in_generation(row) for row in rows if row is not None]
             elif found.kind in TABLES:
                 made = list(side_file_rows(found, found.path.read_bytes() if found.kind in NEEDS_CONTENT else b""))
             else:

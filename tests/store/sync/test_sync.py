@@ -292,7 +292,9 @@ def test_a_file_whose_name_is_not_text_is_named_and_costs_no_other(world: World,
     odd = os.fsencode(world.paths[0].parent) + b"/\xff\xfe.jsonl"
     Path(os.fsdecode(odd)).write_bytes(b"{}\n")
     report = synced(tmp_path / "own", world.root)
-    assert [(one.path.name, one.reason) for one in report.failed] == [("\udcff\udcfe.jsonl", "its name is not text")]
+    assert [(one.path.name, one.reason) for one in report.failed] == [
+        ("\udcff\udcfe.jsonl", "its name is not valid UTF-8")
+    ]
     world.synced()
     Path(os.fsdecode(odd)).unlink()
     check(world, tmp_path / "own", tmp_path / "fresh")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, tzinfo
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,15 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.store.usage.test_report import SUMMED, made
-from unspool.store.times import local_time, milliseconds, parse_zone
-from unspool.store.usage.five_hour_windows import (
-    HOUR,
-    MINUTE,
-    WINDOW,
-    build_window_report,
-    find_windows,
-    parse_reset_time,
-)
+from unspool.format import local_time, milliseconds, parse_zone
+from unspool.prices import HOUR, MINUTE, find_windows
+from unspool.store.usage.five_hour_windows import build_window_report, parse_reset_time
 from unspool.store.usage.ledger import LimitNotice, UsageSum
 from unspool.store.usage.report import PERIODS, UsageReport, UsageRequest
 
@@ -53,33 +46,6 @@ def sums(*times: str | None, **fields: Any) -> list[UsageSum]:
 def spans(found: UsageReport) -> list[tuple[str | None, str | None, bool]]:
     """Return from when to when the rows are, and which are gaps."""
     return [tuple(row.labels[name] for name in ("block_start", "block_end", "is_gap")) for row in found.rows]
-
-
-@given(timed)
-def test_every_response_is_in_exactly_one_block_and_none_in_a_gap(times: list[int]) -> None:
-    found = find_windows(times)
-    for time in times:
-        (block,) = [block for block in found if block.start <= time < block.end]
-        assert not block.is_gap
-
-
-@given(timed)
-def test_blocks_and_gaps_do_not_overlap_and_are_in_order(times: list[int]) -> None:
-    found = find_windows(times)
-    assert all(one.end <= other.start for one, other in pairwise(found))
-    assert all(block.start < block.end for block in found)
-    assert all(block.start % HOUR == 0 for block in found)
-    assert all(block.end - block.start == WINDOW for block in found if not block.is_gap)
-
-
-@given(timed)
-def test_every_pause_of_more_than_five_hours_that_blocks_leave_is_a_gap(times: list[int]) -> None:
-    found = find_windows(times)
-    filled = [block for block in found if not block.is_gap]
-    for one, other in pairwise(filled):
-        pause = min(t for t in times if t >= other.start) - max(t for t in times if t < one.end)
-        gap = [block for block in found if block.is_gap and (block.start, block.end) == (one.end, other.start)]
-        assert len(gap) == (pause > WINDOW and one.end < other.start)
 
 
 @given(timed, st.randoms(use_true_random=False))
@@ -245,3 +211,17 @@ def test_any_notice_at_any_time_is_told_or_not(notice: str, time: int, zone: tzi
 def test_a_row_has_the_fields_of_its_header() -> None:
     for row in seen([*sums("01:00:00", "20:00:00"), made(None)]).rows:
         assert tuple(row.labels) == PERIODS["blocks"].labels
+
+
+def test_the_limit_of_the_active_window_is_the_largest_one_before_or_the_one_that_is_set() -> None:
+    some = sums("01:10:00", cost_micros=80) + sums("09:40:00", cost_micros=20)
+    (*_, active) = seen(some, now="2026-01-05T10:00:00Z").rows
+    assert [active.labels[f"limit_{name}"] for name in ("unit", "amount", "is_learned", "used_percent")] == [
+        "cost",
+        80,
+        True,
+        25,
+    ]
+    (*_, active) = seen(some, now="2026-01-05T10:00:00Z", limits=(40, None)).rows
+    assert [active.labels[f"limit_{name}"] for name in ("amount", "is_learned", "used_percent")] == [40, False, 50]
+    assert seen(some, now="2026-01-05T23:00:00Z").rows[-1].labels["limit_amount"] is None

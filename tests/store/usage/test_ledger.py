@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.faults.world import synced
+from tests.store.older_store import remove_command_turns
+from unspool.format import milliseconds
 from unspool.read.source_tree import Kind, scan
 from unspool.store.archive.archive import Archive
 from unspool.store.database import open_archive, open_store
-from unspool.store.times import milliseconds
 from unspool.store.usage.ledger import Ledger, StoreLedger, UsageExplanation, UsageQuery, UsageSum
 from unspool.store.usage.ledger_files import FileLedger, read_lines, read_stored_lines
 from unspool.testing.build import assistant, session, user
@@ -47,7 +48,9 @@ def sums(own: Path, root: Path, wanted: UsageQuery = EXACT) -> list[UsageSum]:
 
 def from_files(root: Path, wanted: UsageQuery = EXACT) -> list[UsageSum]:
     sources = scan(root).of(Kind.SESSION, Kind.AGENT)
-    return sorted(FileLedger(read_lines(one.place, one.project) for one in sources).sums(wanted), key=repr)
+    return sorted(
+        FileLedger(read_lines(one.place, one.project, one.session_id) for one in sources).sums(wanted), key=repr
+    )
 
 
 ORDERS = [
@@ -216,3 +219,21 @@ def test_a_damaged_time_is_none_in_whatever_company(tmp_path: Path) -> None:
     synced(own, root)
     for found in (sums(own, root, UsageQuery()), from_files(root, UsageQuery())):
         assert sorted((one.time is None, one.bill.responses) for one in found) == [(False, 1), (True, 1)]
+
+
+def test_a_store_of_before_knows_afterwards_which_session_pays(tmp_path: Path) -> None:
+    own, root = tmp_path / "own", tmp_path / "config"
+    folder = root / "projects" / "-p"
+    folder.mkdir(parents=True)
+    (folder / "renamed.jsonl").write_bytes(session(user("a"), assistant("b"), id=S[1]).data)
+    (folder / "agent-a1.jsonl").write_bytes(session(user("a"), assistant("c"), id=S[2], agent="a1").data)
+    synced(own, root)
+    by_session = UsageQuery(frozenset({"session"}), days=())
+    now = sums(own, root, by_session)
+    assert {one.session for one in now} == {"renamed", S[2]}
+    with closing(open_store(own)) as database:
+        query = "UPDATE answers SET session_id = ? WHERE session_id = 'renamed'"
+        database.execute(query, (S[1],))
+        remove_command_turns(database)
+        database.execute("PRAGMA user_version = 4")
+    assert sums(own, root, by_session) == now

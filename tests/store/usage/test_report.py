@@ -14,10 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool.errors import UsageError
+from unspool.format import milliseconds, milliseconds_of, parse_zone, zone_offsets
 from unspool.prices import Bill
-from unspool.store.times import milliseconds, milliseconds_of, parse_zone, zone_offsets
 from unspool.store.usage.ledger import UsageSum
-from unspool.store.usage.report import PERIODS, UsageFigures, UsageReport, build_report, total_of_sums
+from unspool.store.usage.report import (
+    PERIODS,
+    UsageFigures,
+    UsageReport,
+    build_report,
+    keep_newest,
+    total_of_rows,
+    total_of_sums,
+)
 
 ZONES = ["UTC", "Europe/Berlin", "America/Los_Angeles", "Asia/Kolkata", "Asia/Kathmandu", "+05:45", "-09:30"]
 PLAIN = [period for period in PERIODS if period != "blocks"]
@@ -27,7 +35,7 @@ names = st.none() | st.sampled_from(["", "a", "b", "claude-opus-4-5-20251101", "
 counts = st.integers(0, 10**9)
 times = st.none() | st.integers(milliseconds("2025-10-01T00:00Z") or 0, milliseconds("2026-11-30T00:00Z") or 0)
 sums: st.SearchStrategy[list[UsageSum]] = st.lists(
-    st.builds(UsageSum, times, *[names] * 5, st.builds(Bill, *[counts] * 12)), max_size=12
+    st.builds(UsageSum, times, *[names] * 6, st.builds(Bill, *[counts] * 12)), max_size=12
 )
 zones = st.sampled_from(ZONES).map(parse_zone)
 
@@ -35,7 +43,7 @@ zones = st.sampled_from(ZONES).map(parse_zone)
 def made(time: str | None = "2026-01-05T09:00:00Z", **fields: Any) -> UsageSum:
     """Return a sum with a few things said of it."""
     bill = Bill(*[0] * 12)._replace(responses=1, **{name: fields.pop(name) for name in Bill._fields if name in fields})
-    return UsageSum(milliseconds(time), None, None, None, None, None, bill)._replace(**fields)
+    return UsageSum(milliseconds(time), None, None, None, None, None, None, bill)._replace(**fields)
 
 
 def keys(found: UsageReport) -> list[Any]:
@@ -231,7 +239,7 @@ def test_a_zone_is_a_name_or_an_offset(text: str, zone: tzinfo | None) -> None:
     "text", ["", "Mars/Olympus", "America", "../etc/passwd", "/etc/passwd", "+25:00", "+01:07", "é", "a\0b"]
 )
 def test_what_is_no_zone_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="no such time zone") as error:
+    with pytest.raises(UsageError, match="unknown time zone") as error:
         parse_zone(text)
     assert error.value.hint
 
@@ -265,3 +273,22 @@ def test_the_day_of_a_time_is_known_without_asking_the_zone(name: str, moment: d
     ahead = next(ahead for until, ahead in zone_offsets(zone) if time < until)
     day = moment.replace(tzinfo=UTC).astimezone(zone).date()
     assert (time + ahead) // 86_400_000 == (day - date(1970, 1, 1)).days
+
+
+def test_the_newest_rows_are_kept_whatever_their_order() -> None:
+    sums = [made(f"2026-01-{day:02}T09:00:00Z", cost_micros=day) for day in (1, 2, 3)] + [made(None, cost_micros=9)]
+    for order, dates in (("asc", ["2026-01-02", "2026-01-03"]), ("desc", ["2026-01-03", "2026-01-02"])):
+        found = build_report("daily", sums, UTC, order)
+        last = keep_newest(found, 2, all_totals=False)
+        assert [row.labels["date"] for row in last.rows] == dates
+        assert last.totals.cost_micros == 5
+        assert keep_newest(found, 2, all_totals=True).totals == found.totals
+
+
+def test_a_breakdown_adds_up_to_its_row() -> None:
+    sums = [
+        made("2026-01-01T09:00:00Z", model=model, cost_micros=cost) for model, cost in (("a", 1), ("b", 5), ("a", 2))
+    ]
+    (row,) = build_report("daily", sums, UTC, breakdown=True).rows
+    assert [(part.labels["model"], part.figures.cost_micros) for part in row.by_model] == [("b", 5), ("a", 3)]
+    assert total_of_rows(row.by_model) == row.figures

@@ -150,7 +150,7 @@ def test_the_hostile_session_is_seen_as_it_is(place: Place) -> None:
 
 
 def test_sessions_are_those_of_ls_with_the_same_numbers(place: Place) -> None:
-    listed = {row["id"]: row for row in place.command("ls")}
+    listed = {row["id"]: row for row in place.command("ls")["items"]}
     found = place.get("/sessions.json?limit=1000")
     rows = {row["id"]: row for row in found["rows"]}
     assert {id for row in found["rows"] for id in (row["id"], *row["folded"])} == set(listed)
@@ -183,18 +183,18 @@ def test_what_a_menu_says_is_what_choosing_it_gives(place: Place) -> None:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("/sessions?sort=nothing", "no such column"),
-        ("/sessions?has=nothing", "no such thing to have"),
-        ("/sessions?offset=-1", "not a number"),
-        ("/sessions?since=soon", "not a time"),
-        ("/sessions?month=13", "not a time"),
-        ("/usage?period=hourly", "no such period"),
-        ("/usage?metric=joy", "no such number"),
-        ("/usage?order=odd", "no such order"),
-        ("/search?q=a&in=nothing", "no such kind"),
-        ("/search?q=a&limit=x", "not a number"),
-        ("/search?q=%2B", "no word in"),
-        ("/library/history?offset=x", "not a number"),
+        ("/sessions?sort=nothing", "unknown column"),
+        ("/sessions?has=nothing", "unknown filter"),
+        ("/sessions?offset=-1", "invalid number"),
+        ("/sessions?since=soon", "invalid time"),
+        ("/sessions?month=13", "invalid time"),
+        ("/usage?period=hourly", "unknown period"),
+        ("/usage?metric=joy", "unknown number"),
+        ("/usage?order=odd", "unknown order"),
+        ("/search?q=a&in=nothing", "unknown kind"),
+        ("/search?q=a&limit=x", "invalid number"),
+        ("/search?q=%2B", "no word to search for in"),
+        ("/library/history?offset=x", "invalid number"),
     ],
 )
 def test_what_is_asked_wrong_is_said_in_one_line(place: Place, path: str, words: str) -> None:
@@ -221,7 +221,9 @@ def test_nothing_is_at_a_shelf_or_plan_or_form_that_is_not_there(place: Place) -
 def test_usage_says_what_the_command_says(place: Place, period: str) -> None:
     said = place.command("usage", period)
     found = place.get(f"/usage.json?period={period}")
-    assert (found["rows"], found["totals"]) == (said["rows"], said["totals"])
+    # The command has more names for the same: `session_id` beside `session`.
+    items = [{name: item[name] for name in row} for item, row in zip(said["items"], found["rows"], strict=True)]
+    assert (found["rows"], found["totals"]) == (items, said["totals"])
 
 
 @pytest.mark.parametrize(("metric", "column"), [("cost", "cost_micros"), ("tokens", "total_tokens")])
@@ -241,7 +243,7 @@ def test_usage_of_a_time_and_a_project_is_that_of_the_command(place: Place) -> N
     said = place.command("usage", "daily", *words)
     query = urlencode({name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2], strict=True)})
     found = place.get(f"/usage.json?{query}")
-    assert found["rows"] == said["rows"]
+    assert found["rows"] == said["items"]
     assert found["rows"]
 
 
@@ -259,7 +261,8 @@ def test_usage_of_a_time_and_a_project_is_that_of_the_command(place: Place) -> N
 def test_search_finds_what_the_command_finds(place: Place, query: str, words: list[str]) -> None:
     said = place.command("search", *words, "--limit", "0")
     found = place.get(f"/search.json?{query}")["hits"]
-    assert sorted(map(json.dumps, found)) == sorted(map(json.dumps, said))
+    items = [{name: item[name] for name in found[0]} for item in said["items"]]
+    assert sorted(map(json.dumps, found)) == sorted(map(json.dumps, items))
     assert found
 
 
@@ -305,7 +308,7 @@ def test_a_page_shows_control_characters_as_signs_and_sends_a_form_back_as_it_wa
 def test_sql_says_what_the_command_says(place: Place) -> None:
     query = "SELECT name, count(*) AS calls FROM tool_calls GROUP BY name ORDER BY name"
     said = place.command("sql", query)
-    assert place.served.get(f"/sql/rows.json?{urlencode({'q': query})}").json == said
+    assert place.served.get(f"/sql/rows.json?{urlencode({'q': query})}").json == said["items"]
 
 
 @pytest.mark.parametrize(
@@ -334,7 +337,7 @@ def test_sql_ends_when_nobody_waits_for_it_any_more(place: Place) -> None:
 
     query = urlencode({"q": "SELECT count(*) FROM range(100000) a, range(100000) b, range(100000) c"})
     asked = http.client.HTTPConnection(place.served.host, place.served.port, timeout=30)
-    headers = {"Cookie": place.served.cookie, "Host": f"{place.served.host}:{place.served.port}"}
+    headers = {**place.served.own_headers, "Host": f"{place.served.host}:{place.served.port}"}
     asked.request("GET", f"/sql.json?{query}", headers=headers)
     assert until(lambda: engines(place.served.pid) == 1)
     asked.close()
@@ -407,3 +410,14 @@ def test_versions_of_a_file_are_compared(place: Place) -> None:
     assert place.served.get(f"/library/versions?{query}9").status == 404
     outside = urlencode({"session": most["session_id"], "file": "../../../etc/passwd"})
     assert place.served.get(f"/library/versions?{outside}").status == 404
+
+
+def test_the_usage_page_has_the_5_hour_window_of_the_command(place: Place) -> None:
+    rows = place.command("usage", "blocks")["rows"]
+    active = next((row for row in rows if row["is_active"]), None)
+    found = place.get("/usage.json")["active_window"]
+    assert (found is None) == (active is None)
+    if found is not None and active is not None:
+        for name in ("cost_micros", "total_tokens", "cost_per_hour_micros", "limit_unit", "limit_amount"):
+            assert found[name] == active[name]
+        assert "5-hour window until" in place.page("/usage")

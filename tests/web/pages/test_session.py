@@ -72,7 +72,7 @@ def served(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 
 ELSEWHERE = [
-    "..", "../..", "../../../../etc/passwd", "/etc/passwd", "~", ".", "*", "%", "\0", "10000000", f"{ID}x", "a" * 5000,
+    "..", "../..", "../../../../etc/passwd", "/etc/passwd", "~", ".", "*", "%", "\0", "100", f"{ID}x", "a" * 5000,
 ]  # fmt: skip
 PARTS = ["", "/rows?block=1-0", "/outline?turns=1..2", "/detail?step=0.0", "/chart", "/agents", "/find?words=x"]
 
@@ -85,6 +85,13 @@ def test_only_the_whole_id_of_a_session_leads_anywhere(served: Served, config: P
         assert SECRET not in answer.text
         assert "root:" not in answer.text
     assert served.get(f"/blob/{quote(id, safe='')}/{'0' * 64}").status == 404
+
+
+def test_the_beginning_of_several_ids_leads_to_their_list_and_nowhere_else(served: Served) -> None:
+    several = served.get(f"/session/{ID[:-1]}")
+    assert (several.status, several.headers["Location"]) == (302, f"/sessions?q={ID[:-1]}&hidden=1")
+    for part in PARTS[1:]:
+        assert served.get(f"/session/{ID[:-1]}{part}").status in {400, 404}
 
 
 def test_a_path_is_no_id(served: Served, config: Path) -> None:
@@ -156,7 +163,7 @@ def test_the_console_reads_tables_and_nothing_else(served: Served, tmp_path: Pat
 @contextmanager
 def following(served: Served, id: str, position: str, *, again: bool = False) -> Iterator[http.client.HTTPResponse]:
     connection = http.client.HTTPConnection(served.host, served.port, timeout=30)
-    headers = {"Cookie": served.cookie, **({"Last-Event-ID": position} if again else {})}
+    headers = {**served.own_headers, **({"Last-Event-ID": position} if again else {})}
     connection.request("GET", f"/session/{id}/events?from={'0' if again else position}", headers=headers)
     try:
         yield connection.getresponse()

@@ -17,12 +17,12 @@ from unspool.web.serving.site import Site
 def test_an_agent_has_a_page_before_the_store_knows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_HOME", str(tmp_path / "unspool"))
     path = session(user("go"), assistant("ok")).save(tmp_path / "claude")
-    with store_access.open_folder(options.AccessOptions(str(tmp_path / "claude"))) as synced:
-        site = Site(synced.root, synced.folder, synced.preferences, lambda: datetime.now(UTC), lambda: None)
+    with store_access.open_folders(options.AccessOptions((str(tmp_path / "claude"),))) as synced:
+        site = Site(synced.roots, synced.folder, synced.preferences, lambda: datetime.now(UTC), list)
     agent = path.with_suffix("") / "subagents" / "agent-a1.jsonl"
     agent.parent.mkdir(parents=True)
     agent.write_bytes(session(user("look"), assistant("seen"), id=path.stem).data)
     with OpenSessions(site).open(path.stem, "a1") as view:
         assert [turn.prompt for turn in view.outline().turns] == ["look"]
-    with pytest.raises(NotFound, match="no such agent"), OpenSessions(site).open(path.stem, "a2"):
+    with pytest.raises(NotFound, match="no agent matches"), OpenSessions(site).open(path.stem, "a2"):
         pass

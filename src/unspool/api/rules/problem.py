@@ -27,11 +27,8 @@ class RequestBlock(NamedTuple):
     message: int
     number: int
     block: Json
-
-    @property
-    def type(self) -> str:
-        """The type of the block."""
-        return str(self.block["type"])
+    type: str
+    """The type of the block; a field of its own, because every rule asks for it."""
 
     @property
     def path(self) -> str:
@@ -61,7 +58,12 @@ def numbered_blocks(content: object) -> list[tuple[int, Json]]:
         return [(0, {"type": "text", "text": content})]
     if not isinstance(content, list):
         return []
-    return [(number, block) for number, block in enumerate(content) if is_block(block)]
+    # `is_block`, written out: each rule lists the blocks, and a request has thousands.
+    return [
+        (number, block)
+        for number, block in enumerate(content)
+        if isinstance(block, dict) and isinstance(block.get("type"), str)
+    ]
 
 
 def is_block(value: object) -> TypeGuard[Json]:

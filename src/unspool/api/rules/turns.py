@@ -51,7 +51,7 @@ def group_turns(body: Json) -> list[RoleTurn]:
             turns.append(RoleTurn(role, [], []))
         turns[-1].messages.append(number)
         blocks = numbered_blocks(message.get("content"))
-        turns[-1].blocks.extend(RequestBlock(number, place, block) for place, block in blocks)
+        turns[-1].blocks.extend(RequestBlock(number, place, block, block["type"]) for place, block in blocks)
     return turns
 
 
@@ -233,7 +233,7 @@ class ThinkingMemory:
     def denies(self, block: Json) -> bool:
         """Return whether the signature of a thinking block was sent with another text."""
         sent = self._texts.get(str(block.get("signature")))
-        return sent is not None and block.get("thinking") not in sent
+        return sent is not None and str(block.get("thinking")) not in sent  # as `keep` has it: it may be any JSON
 
 
 def check_thinking(body: Json, turns: list[RoleTurn], memory: ThinkingMemory) -> Iterator[Problem]:

@@ -117,7 +117,7 @@ def load_script(path: Path, variables: Mapping[str, str] | None = None) -> Scrip
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise NotFound(f"no such script: `{path}`") from None
+        raise NotFound(f"script not found: `{path}`") from None
     return parse_script(data, variables, str(path))
 
 

@@ -71,7 +71,7 @@ class ScriptedApi(ThreadingHTTPServer):
         except OSError as error:
             raise Refused(
                 f"cannot listen on port {port}: {(error.strerror or '').lower()}",
-                hint="`--port 0` takes one that is free",
+                hint="use `--port 0` to pick a free port",
             ) from None
 
     @property

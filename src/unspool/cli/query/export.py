@@ -4,39 +4,78 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import wraps
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import click
 
 from unspool.cli import options, output
-from unspool.cli.session_argument import is_path, open_folder_of_session, open_session, parse_turns
+from unspool.cli.session_argument import is_path, open_folders_of_session, open_session, parse_turns
 from unspool.display import clean
-from unspool.errors import NotFound, UsageError
+from unspool.errors import NotFound, UsageError, conflicting_options, empty_session_name
 from unspool.export import DEPTH_NAMES, Depth, json_data, parse_depth, render_markdown
 from unspool.home import Reader, Session
 from unspool.paths import absolute_path, resolve_existing
 from unspool.read import LINE_KINDS, Line, LineBuffer, LongLine, Source
 
+_FORMS = {
+    "jsonl": "The session file, byte for byte",
+    "md": "A transcript in Markdown",
+    "html": "One HTML file with everything inside, for any browser, also offline",
+    "json": "Turns, messages, tool calls, threads, agents and compactions",
+    "messages": "The messages that resuming would send to the API",
+}
+_SUFFIXES = {".jsonl": "jsonl", ".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json": "json"}
+
+
+def _form_options(command: options.Command) -> options.Command:
+    """Add an option for each format, passed on as `form`; two of them are refused. The suffix of `-o` names one too."""
+
+    @wraps(command)
+    def run(*, target: str | None, **values: Any) -> None:
+        given = [name for name in _FORMS if values.pop(f"as_{name}")]
+        if len(given) > 1:
+            raise conflicting_options(*(f"--{name}" for name in given))
+        suffix = Path(target).suffix.lower() if target else ""
+        command(form=given[0] if given else _SUFFIXES.get(suffix), target=target, **values)
+
+    wrapped: options.Command = run
+    for name, help_text in reversed(_FORMS.items()):
+        short = ("-j",) if name == "json" else ()
+        wrapped = click.option(*short, f"--{name}", f"as_{name}", is_flag=True, help=help_text)(wrapped)
+    return wrapped
+
 
 @click.command()
-@click.argument("session", required=False)
-@click.option("--jsonl", "form", flag_value="jsonl", help="The lines as they are, byte for byte.")
-@click.option("--md", "form", flag_value="md", help="A transcript to read, as Markdown.")
-@click.option("--html", "form", flag_value="html", help="One file to open in a browser: everything inside, no network.")
-@click.option("--json", "form", flag_value="json", help="Turns, messages, tool calls, threads, agents, compactions.")
-@click.option("--messages", "form", flag_value="messages", help="What the API would be sent if it were resumed now.")
-@click.option("-o", "--output", "target", metavar="FILE", help="Write to a new file instead of stdout.")
-@click.option("--turns", metavar="A..B", help="With --md and --html: only these turns, as `3`, `2..5`, `4..` or `-1`.")
+@options.session_argument(required=False)
+@_form_options
+@click.option("-o", "--output", "target", metavar="FILE", help="Write to a new file instead of stdout")
+@click.option(
+    "-t",
+    "--turns",
+    "--turn",
+    "turns",
+    metavar="A..B",
+    help="With --md and --html: only these turns: `3`, `2..5`, `4..` or `-1`",
+)
 @click.option(
     "--depth",
     type=click.Choice(DEPTH_NAMES),
-    help="With --md and --html: prompts; answers too; steps too (unless told otherwise); all, every line.",
+    help="With --md and --html: prompts only, also answers, also steps (default), or every line",
 )
-@click.option("--parquet", metavar="DIR", help="All sessions: every table of `unspool sql`, in a new folder.")
-@click.option("--duckdb", metavar="FILE", help="The same as a new DuckDB database.")
-@click.option("--raw", is_flag=True, help="With these two: `entries` also has each line as it is written.")
+@click.option(
+    "--all", "every", is_flag=True, help="With --html: export all sessions as a folder of pages with an index"
+)
+@click.option("--project", metavar="TEXT", help="With --html: export the sessions of a project as a folder of pages")
+@click.option("--open", "show", is_flag=True, help="With --all and --project: open the index in the browser")
+@click.option(
+    "--parquet", metavar="DIR", help="Export all sessions as Parquet: every table of `unspool sql`, in a new folder"
+)
+@click.option("--duckdb", metavar="FILE", help="Export all sessions as a new DuckDB database")
+@click.option("--raw", is_flag=True, help="With --parquet and --duckdb: add each raw line to `entries`")
 @options.store_options
 @options.folders_option
 def export(
@@ -46,38 +85,50 @@ def export(
     target: str | None,
     turns: str | None,
     depth: str | None,
+    every: bool,
+    project: str | None,
+    show: bool,
     parquet: str | None,
     duckdb: str | None,
     raw: bool,
     access: options.AccessOptions,
-    config_dirs: tuple[str | None, ...],
 ) -> None:
-    """Write a session out: byte for byte, as data, or to read; or all of them as tables.
+    """Export a session as Markdown, HTML, JSON or raw lines; or all as tables.
 
-    SESSION is a file, the beginning of a session's id, an agent's id or a title. With `--jsonl` an agent's id means the
-    agent's own file, otherwise the session it belongs to. On a terminal the text is shown with escape sequences made
-    harmless; in a pipe or a file it is exact.
+    SESSION is a file, a title, an agent id, or the start of a session id. With `--jsonl`, an agent id means the agent's
+    own file, otherwise the session it belongs to. On a terminal, control characters are replaced; in a pipe or file the
+    bytes are exact.
 
-    `--html` is one file with outline, rows, details, images, agents and branches, for any browser, also offline. A file
-    written with `-o` can be read by nobody else. Nothing is left out of it: think before you send it.
+    `--html` writes one file with outline, rows, details, images, agents and branches, for any browser, also offline.
+    Only you can read a file written with `-o`. It contains everything in the session: check it before you share it.
 
-    `--parquet` and `--duckdb` take no SESSION: they write the tables of all sessions, deleted ones too.
+    `--html --all -o DIR` writes a page for each session, and an index with search. Later runs write only what has
+    changed.
+
+    `--parquet` and `--duckdb` take no SESSION: they write the tables of all sessions, also deleted ones.
     """
     if parquet or duckdb:
         if session or form or target:
-            raise UsageError(
-                "`--parquet` and `--duckdb` write all sessions", hint="leave out SESSION and the other formats"
-            )
-        _export_tables(config_dirs, access, parquet, duckdb, raw=raw)
+            raise UsageError("--parquet and --duckdb export all sessions", hint="remove SESSION and the other formats")
+        _export_tables(access, parquet, duckdb, raw=raw)
         return
+    if every or project:
+        if form != "html" or session or turns or raw or not target or (every and project):
+            hint = "use `unspool export --html --all -o DIR` or `unspool export --html --project NAME -o DIR`"
+            raise UsageError("`--all` and `--project` write a folder of HTML pages", hint=hint)
+        from unspool.cli.query.export_pages import export_pages  # start-up: a single session needs no list
+
+        export_pages(access, project, Path(target), parse_depth(depth), show=show)
+        return
+    if show:
+        raise UsageError("`--open` needs `--all` or `--project`", hint="leave it out")
     if form is None or session is None:
-        hint = "one of `--md`, `--html`, `--json`, `--messages`, `--jsonl`; or all with `--parquet`, `--duckdb`"
-        raise UsageError("say which format to write" if form is None else "say which session to write", hint=hint)
-    if raw or len(config_dirs) > 1:
-        raise UsageError("`--raw` and several folders go with `--parquet` and `--duckdb`", hint="leave them out")
+        hint = "add --md, --html, --json, --messages or --jsonl; or export all sessions with --parquet or --duckdb"
+        raise UsageError("missing output format" if form is None else "missing argument SESSION", hint=hint)
+    if raw:
+        raise UsageError("--raw needs --parquet or --duckdb", hint="remove --raw")
     if (turns or depth) and form not in ("md", "html"):
-        raise UsageError("`--turns` and `--depth` go with `--md` and `--html`", hint="leave them out")
-    access = access._replace(config_dir=config_dirs[0])
+        raise UsageError("--turns and --depth need --md or --html", hint="remove them")
     if form == "jsonl":
         _export_lines(session, access, target)
         return
@@ -86,8 +137,16 @@ def export(
             numbers = None if turns is None else parse_turns(opened, turns, "turns")
             _export_document(opened, form, parse_depth(depth), numbers, target)
             return
-        data = json_data.session_to_json(opened) if form == "json" else json_data.context_to_json(opened)
-        text = output.json_text(data) + "\n"
+        _export_data(opened, form, target)
+
+
+def _export_data(session: Session, form: str, target: str | None) -> None:
+    """Write a session as a JSON document, or the messages that resuming would send."""
+    if form == "json":
+        data = output.make_document("export", json_data.session_to_json(session))
+    else:
+        data = json_data.context_to_json(session)
+    text = output.json_text(data) + "\n"
     with output.open_target(target) as file:
         file.write(text.encode())
 
@@ -97,10 +156,10 @@ def _export_document(session: Session, form: str, depth: Depth, turns: range | N
     if form == "md":
         pieces = iter([clean(render_markdown(session, depth=depth, turns=turns))])
     else:
-        try:
-            from unspool.page.html import render_standalone
-        except ImportError as missing:
-            raise UsageError(f"`--html` needs `{missing.name}`", hint="install `unspool[web]`") from None
+        from unspool.extras import require_extras
+
+        require_extras("web", feature="`unspool export --html`")
+        from unspool.page.html import render_standalone
 
         pieces = render_standalone(session, depth=depth, turns=turns)
     _write((piece.encode() for piece in pieces), target)
@@ -108,18 +167,20 @@ def _export_document(session: Session, form: str, depth: Depth, turns: range | N
 
 def _export_lines(name: str, access: options.AccessOptions, target: str | None) -> None:
     """Write a session file byte for byte, from the disk or from the archive."""
+    if not name.strip():
+        raise empty_session_name()
     path = Path(name).expanduser()
     if os.path.lexists(path):
         _copy(Reader().pieces(resolve_existing(path)), target)
         return
-    with open_folder_of_session(name, access) as opened:
+    with open_folders_of_session(name, access) as opened:
         home = opened.home
         sources = [source for source in home.tree.sources if source.kind in LINE_KINDS and _is_named(source, name)]
         if len(sources) > 1:
             some = ", ".join(f"`{source.path.stem}`" for source in sources[:3])
-            raise UsageError(f"`{name}` fits {len(sources)} files: {some}", hint="give more of the id")
+            raise UsageError(f"`{name}` matches {len(sources)} files: {some}", hint="use more characters of the id")
         if not sources and is_path(name):
-            raise NotFound(f"no such file: `{name}`", hint="a session can also be named by its id")
+            raise NotFound(f"file not found: `{name}`", hint="list sessions with `unspool ls`")
         _copy(home.reader.pieces(sources[0].path if sources else home.session(name).path), target)
 
 
@@ -155,7 +216,6 @@ def _is_named(source: Source, name: str) -> bool:
 
 
 def _export_tables(
-    config_dirs: Iterable[str | None],
     access: options.AccessOptions,
     parquet: str | None,
     duckdb: str | None,
@@ -164,10 +224,10 @@ def _export_tables(
 ) -> None:
     """Write the tables of some folders to a new folder of Parquet files, or to a new database."""
     if parquet and duckdb:
-        raise UsageError("`--parquet` does not go with `--duckdb`", hint="choose one")
+        raise UsageError("--parquet and --duckdb cannot be used together", hint="remove one of them")
     from unspool.cli.query.sql import open_sql_tables  # start-up: a single session needs no SQL
 
-    with open_sql_tables(config_dirs, access) as tables:
+    with open_sql_tables(access) as (tables, _):
         # Here, when it is known that DuckDB and the rest are installed.
         from unspool.store import IN_FOLDER, folder_parameters
         from unspool.store.columns import store_rows
@@ -175,7 +235,7 @@ def _export_tables(
 
         query, lines = f"SELECT id FROM sources WHERE {IN_FOLDER}", None
         if raw:
-            ids = {id for root in tables.roots for (id,) in tables.database.execute(query, folder_parameters(root))}
+            ids = {id for (id,) in tables.database.execute(query, folder_parameters(tables.roots))}
             sources = [source for source in store_rows.read_sources(tables.database) if source.id in ids]
             lines = table_export.read_raw_lines(sources, tables.folder, output.warn_left_out)
         if parquet:

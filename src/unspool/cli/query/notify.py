@@ -38,9 +38,12 @@ class Notifier:
         try:
             self._words = shlex.split(command)
         except ValueError as error:
-            raise UsageError(f"`--notify` is no command: {str(error).lower()}") from None
+            raise UsageError(f"--notify is not a valid command: {str(error).lower()}") from None
         if not self._words or shutil.which(self._words[0]) is None:
-            raise UsageError(f"no such command: `{command}`", hint="`--notify` takes a program and its arguments")
+            raise UsageError(
+                f"command not found: `{command}`",
+                hint="pass a program and its arguments, like `--notify 'notify-send unspool'`",
+            )
         self._known: dict[str, tuple[tuple[object, ...], float, bool]] = {}
         """By session: its state, since when, whether the command ran for it."""
         self._children: list[subprocess.Popen[bytes]] = []

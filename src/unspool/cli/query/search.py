@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -11,9 +12,10 @@ import click
 
 from unspool.cli import options, output, store_access
 from unspool.display import clean_line
-from unspool.errors import NothingFound, UsageError
+from unspool.errors import NothingFound, UnspoolError, UsageError
+from unspool.format import parse_zone, to_utc_text
 from unspool.graph import PASSAGE_KINDS
-from unspool.store import parse_zone
+from unspool.store import StoreAccess
 from unspool.store.search import (
     KIND_ALIASES,
     MATCH_END,
@@ -25,31 +27,38 @@ from unspool.store.search import (
 )
 from unspool.store.search import request as requests
 
+_MAX_LINKED_BYTES = 64 * 1024 * 1024
+"""Bytes of a session and its agents: linking them holds all in memory."""
 DEFAULT_HITS: Final = 20
 """Hits that are printed as text if `--limit` is not given."""
 
 
 @click.command()
 @click.argument("words", nargs=-1)
-@click.option("--regex", metavar="PATTERN", help="Search raw bytes for a pattern (of re2) instead, without the index.")
-@click.option("--in", "kinds", metavar="KIND,…", help=f"Only in these: {', '.join([*KIND_ALIASES, *PASSAGE_KINDS])}.")
-@click.option("--tool", metavar="NAME", help="Only in what went into this tool and came out of it.")
-@click.option("--path", "target", metavar="GLOB", help="Only in tool calls on such files, as in `*.py` or `src/*`.")
-@click.option("--project", metavar="TEXT", help="Only of this project: its name, a part of its path, or its key.")
-@click.option("--session", metavar="SESSION", help="Only in this session and its agents.")
-@click.option("--since", metavar="WHEN", help="Only since then: a date, or `12h`, `7d`, `2w` ago.")
-@click.option("--until", metavar="WHEN", help="Only until then; a date means the end of that day.")
-@click.option("--errors", is_flag=True, help="Only in results of failed tool calls, and errors of the API.")
 @click.option(
+    "--regex", metavar="PATTERN", help="Search the raw lines for a regular expression (re2), without the index"
+)
+@click.option("--in", "kinds", metavar="KIND,…", help=f"Only in these: {', '.join([*KIND_ALIASES, *PASSAGE_KINDS])}")
+@click.option("--tool", metavar="NAME", help="Only in calls and results of this tool")
+@click.option("--path", "target", metavar="GLOB", help="Only in tool calls on these files, like `*.py` or `src/*`")
+@click.option("-p", "--project", metavar="TEXT", help="Only this project: its name, part of its path, or its key")
+@click.option(
+    "--session", metavar="SESSION", shell_complete=options.complete_session, help="Only this session and its agents"
+)
+@click.option("--since", metavar="TIME", help="Only since TIME: a date, or an age like `12h`, `7d`, `2w`")
+@click.option("--until", metavar="TIME", help="Only until TIME; a date means the end of that day")
+@click.option("--errors", is_flag=True, help="Only results of failed tool calls and API errors")
+@click.option(
+    "-n",
     "--limit",
     metavar="N",
     type=click.IntRange(min=0),
-    help=f"The best N. Default: {DEFAULT_HITS}, with --json all; 0: all.",
+    help=f"Only the best N hits; 0: all. Default: {DEFAULT_HITS}, with --json all",
 )
-@click.option("--indexed", is_flag=True, help="Only what the index knows: at once, without the middle of long results.")
+@click.option("--indexed", is_flag=True, help="Search the index only: fast, but without the middle of long results")
 @options.store_options
-@options.json_option
-@options.folders_option
+@options.list_output_options
+@output.paged
 def search(
     *,
     words: tuple[str, ...],
@@ -58,37 +67,72 @@ def search(
     indexed: bool,
     access: options.AccessOptions,
     as_json: bool,
-    config_dirs: tuple[str | None, ...],
+    as_lines: bool,
     **fields: Any,
 ) -> None:
-    """Find words in prompts, answers, tool results, plans and all the rest.
+    """Search prompts, answers, tool results, plans and other text.
 
-    All WORDS must be in the same text. "Two words" in quotation marks follow each other; `word*` is the beginning of a
-    word. Names are found whole and by their parts: `user` finds `getUserName` and `user_id`. Sessions that Claude Code
-    has deleted are found too, if the archive has them.
+    All WORDS must occur in the same text. "Two words" in quotation marks are a phrase; `word*` matches the start of a
+    word. A word also matches a part of a name: `user` finds `getUserName` and `user_id`. Sessions that Claude Code
+    deleted are included if the archive has them.
     """
     if regex is not None and (words or indexed):
-        raise UsageError("`--regex` goes with neither words nor `--indexed`", hint="put all of it into the pattern")
-    request = SearchRequest(" ".join(words), regex, **fields)
+        raise UsageError("--regex cannot be combined with words or --indexed", hint="put everything into the pattern")
+    request = SearchRequest(" ".join(map(_quote_phrase, words)), regex, **fields)
     # Before a folder is opened: a wrong request is an error at once, not after a sync.
     terms = requests.parse_terms(request)
-    with store_access.open_folders(config_dirs, access) as opened:
-        for folder in opened:
-            if folder.database is not None and not access.no_sync:
-                store_access.update_text_index_if_quick(folder)
-        timezone = opened[0].preferences.timezone
+    with store_access.open_folders(access) as opened:
+        if opened.database is not None and not access.no_sync:
+            store_access.update_text_index_if_quick(opened)
+        timezone = opened.preferences.timezone
         zone = parse_zone(timezone) if timezone else None
         filters = requests.parse_filters(request, opened, datetime.now().astimezone(), zone)
-        most = (None if as_json else DEFAULT_HITS) if limit is None else limit or None
-        hits = search_corpora(list(map(open_corpus, opened)), terms, filters, limit=most, indexed_only=indexed)
-    if as_json:
-        output.write_json([hit._asdict() for hit in hits])
+        most = (None if as_json or as_lines else DEFAULT_HITS) if limit is None else limit or None
+        hits = search_corpora([open_corpus(opened)], terms, filters, limit=most, indexed_only=indexed)
+        if not (as_json or as_lines):
+            hits = _add_turns_of_agents(hits, opened)
+    if as_lines:
+        output.write_lines(map(_json_item, hits))
+    elif as_json:
+        output.write_document("search", {"items": [*map(_json_item, hits)]}, opened.skipped)
     elif hits:
         _print_hits(hits)
         if len(hits) == most and sys.stderr.isatty():
-            click.echo(f"the best {most}; `--limit 0` shows all", err=True)
+            click.echo(f"showing the best {most}; show all with `--limit 0`", err=True)
     if not hits:
-        raise NothingFound("nothing found", hint=_hint(words, indexed=indexed))
+        raise NothingFound("no matches", hint=_hint(words, indexed=indexed))
+
+
+def _quote_phrase(word: str) -> str:
+    """Return an argument as the query language has it: one that holds a blank is a phrase."""
+    # The shell has taken the quotation marks of `search "high water"`; an argument with its own is left as it is.
+    text = word.strip()
+    if '"' in text or len(text.split()) < 2:
+        return word
+    return f'"{text.rstrip("*")}"' + ("*" if text.endswith("*") else "")
+
+
+def _add_turns_of_agents(hits: list[SearchHit], opened: StoreAccess) -> list[SearchHit]:
+    """Give hits inside agents the turn in which the session started the agent: `show` has the agent's steps there."""
+    sessions = {hit.session for hit in hits if hit.agent and hit.session and hit.turn is None}
+    turns: dict[tuple[str, str], int] = {}
+    for id in sessions:
+        from unspool.export import find_agent_turns  # start-up: most hits are in sessions themselves
+
+        with suppress(UnspoolError):  # a session that has gone, or cannot be read
+            session = opened.home.session(id)
+            if sum(source.size for source in (session.source, *session.agent_sources)) <= _MAX_LINKED_BYTES:
+                turns |= {(id, agent): turn for agent, turn in find_agent_turns(session).items()}
+    return [
+        hit._replace(turn=turns.get((hit.session or "", hit.agent))) if hit.agent and hit.turn is None else hit
+        for hit in hits
+    ]
+
+
+def _json_item(hit: SearchHit) -> dict[str, Any]:
+    """Return a hit as `--json` writes it."""
+    names = {"session_id": hit.session, "agent_id": hit.agent, "time": to_utc_text(hit.timestamp), "path": hit.file}
+    return {**names, **hit._asdict(), "command": _command(hit) or None}
 
 
 def _print_hits(hits: list[SearchHit]) -> None:
@@ -124,13 +168,13 @@ def _command(hit: SearchHit) -> str:
     if hit.session is None:
         return ""
     name = clean_line(hit.session)
-    depth = "" if hit.kind in ("prompt", "answer", "queued", "title", "summary") else " --depth all"
-    return f"unspool show {name}" + (f" --turn {hit.turn}{depth}" if hit.turn else "")
+    depth = "" if not hit.agent and hit.kind in ("prompt", "answer", "queued", "title", "summary") else " --depth all"
+    return options.pasteable(f"unspool show {name}") + (f" --turn {hit.turn}{depth}" if hit.turn else "")
 
 
 def _hint(words: tuple[str, ...], *, indexed: bool) -> str:
     if indexed:
-        return "without `--indexed` all that was ever read is looked through"
+        return "search all text by removing `--indexed`"
     if len(words) > 1:
-        return "all words must be in the same text; fewer find more, and `word*` finds how words begin"
-    return "`word*` finds how words begin, `--regex` any bytes"
+        return "all words must occur in the same text; use fewer words, or `word*` for the start of a word"
+    return "use `word*` for the start of a word, or `--regex` for any text"

@@ -8,7 +8,6 @@ Rules
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -19,9 +18,9 @@ import click
 
 from unspool.cli import options, output
 from unspool.cli.query.show_file import print_file_versions
-from unspool.cli.session_argument import open_session, parse_turns
+from unspool.cli.session_argument import SessionCost, open_session_in_folders, parse_turns, read_session_cost
 from unspool.display import clean_line, truncate, units
-from unspool.errors import NothingFound, UsageError
+from unspool.errors import NothingFound, UsageError, conflicting_options
 from unspool.export import (
     DEPTH_NAMES,
     AnswerStep,
@@ -48,26 +47,30 @@ from unspool.home import Session
 
 _MAX_LINES = 8
 """How many lines of a diff, an error or an output are shown without `--depth all`."""
+_UNKNOWN_COST = SessionCost(None, 0)
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command()
-@click.argument("session")
-@click.option("--turn", metavar="N", help="Only these turns: `3`, `-1` (the last), `2..5`, `4..`, `..3`.")
+@options.session_argument()
+@click.option(
+    "-t", "--turn", "--turns", "turn", metavar="N", help="Only these turns: `3`, `-1` (the last), `2..5`, `4..`, `..3`"
+)
 @click.option(
     "--depth",
     type=click.Choice(DEPTH_NAMES),
     default="steps",
     show_default=True,
-    help="How much is told: prompts; answers too; tool calls too; all, with thinking, results and agents.",
+    help="How much to show: prompts only, also answers, also tool calls, or all with thinking, results and agents",
 )
-@click.option("--tree", "as_tree", is_flag=True, help="Draw the turns as the tree of their branches.")
-@click.option("--file", metavar="PATH[@vN[..vM]]", help="The versions of a file it changed; one of them; two compared.")
-@click.option("--diff", is_flag=True, help="With --file: what changed from the version before.")
-@click.option("-o", "--output", "target", metavar="FILE", help="With --file: write a version or diff to a new file.")
-@click.option("--json", "as_json", is_flag=True, help="With --file: write the list of versions as JSON.")
+@click.option("--tree", "as_tree", is_flag=True, help="Show the turns as a tree of branches")
+@click.option(
+    "--file", metavar="PATH[@vN[..vM]]", help="List the versions of a changed file, print one, or compare two"
+)
+@click.option("--diff", is_flag=True, help="With --file: show the change from the previous version")
+@click.option("-o", "--output", "target", metavar="FILE", help="With --file: write the version or diff to a new file")
 @options.store_options
-@options.config_option
+@options.output_options
 def show(
     session: str,
     *,
@@ -80,39 +83,44 @@ def show(
     as_json: bool,
     access: options.AccessOptions,
 ) -> None:
-    """Show a session: what was asked, what was done, what came of it.
+    """Show a session: prompts, tool calls, results.
 
-    SESSION is a file, the beginning of a session's id, an agent's id or a title. On a terminal it goes through $PAGER,
+    SESSION is a file, a title, an agent id, or the start of a session id. On a terminal, the output goes through $PAGER
     or `less`.
 
-    With `--file`: files as they were before the session changed them. PATH, or the end of it, lists their versions,
-    PATH@v2 is one of them, byte for byte, and PATH@v1..v3 the difference of two.
+    `--file` shows the earlier versions of files that the session changed. PATH, or its last part, lists the versions.
+    PATH@v2 prints one version, byte for byte. PATH@v1..v3 compares two versions.
     """
     if file is not None:
         if turn or as_tree:
-            raise UsageError("`--file` shows a file, not turns", hint="leave out `--turn` and `--tree`")
-    elif diff or target or as_json:
-        raise UsageError("`--diff`, `-o` and `--json` go with `--file`", hint="`unspool export` writes a whole session")
-    with open_session(session, access) as opened:
+            raise UsageError("--file cannot be combined with --turn or --tree", hint="remove `--turn` and `--tree`")
+    elif diff or target:
+        raise UsageError("--diff and -o need --file", hint="write a whole session with `unspool export`")
+    if as_tree and (as_json or turn):
+        raise conflicting_options("--tree", "--json" if as_json else "--turn")
+    with open_session_in_folders(session, access) as (opened, folders):
         if file is not None:
             print_file_versions(opened, file, diff=diff, target=target, as_json=as_json)
+        elif as_json:
+            from unspool.cli.query.show_json import session_document
+
+            cost = read_session_cost(opened, folders, access)
+            sections = _select_sections(opened, turn)
+            output.write_document("show", session_document(opened, sections, Depth[depth.upper()], cost))
         else:
-            _print_session(opened, Depth[depth.upper()], turn, as_tree=as_tree)
+            cost = _UNKNOWN_COST if turn else read_session_cost(opened, folders, access)
+            _print_session(opened, Depth[depth.upper()], turn, cost, as_tree=as_tree)
 
 
-def _print_session(session: Session, depth: Depth, turn: str | None, *, as_tree: bool) -> None:
-    transcript = TranscriptRenderer(session, depth, output.terminal_width())
+def _print_session(session: Session, depth: Depth, turn: str | None, cost: SessionCost, *, as_tree: bool) -> None:
+    transcript = TranscriptRenderer(session, depth, output.terminal_width(), cost)
     pieces: Iterable[str]
     if as_tree:
         pieces = chain([transcript.head(), "\n"], transcript.tree(build_branch_tree(session)))
     else:
         pieces = _render_sections(transcript, _select_sections(session, turn), is_whole=turn is None)
-    # The pager takes the pieces as they are made: the first turn of a long session is there at once.
-    if sys.stdout.isatty():
-        output.show_pages(pieces)
-    else:
-        for piece in pieces:
-            click.echo(piece, nl=False)
+    # The pager takes the pieces as they are made: the first turns of a long session are there at once.
+    output.show_pages(pieces)
 
 
 def _render_sections(transcript: TranscriptRenderer, selected: list[Section], *, is_whole: bool) -> Iterator[str]:
@@ -129,7 +137,7 @@ def _select_sections(session: Session, turn: str | None) -> list[Section]:
     """Return the turns that `--turn` names; without it all, and what came before the first."""
     sections = number_sections(session)
     if not sections:
-        raise NothingFound(f"nothing in this session: `{session.id}`")
+        raise NothingFound(f"the session `{session.id}` is empty")
     if turn is None:
         return sections
     numbers = parse_turns(session, turn, "turn")
@@ -148,8 +156,8 @@ class StyledText(NamedTuple):
 class TranscriptRenderer:
     """Renders a session at one depth and width."""
 
-    def __init__(self, session: Session, depth: Depth, width: int) -> None:
-        self.session, self.depth, self.width = session, depth, width
+    def __init__(self, session: Session, depth: Depth, width: int, cost: SessionCost = _UNKNOWN_COST) -> None:
+        self.session, self.depth, self.width, self._cost = session, depth, width, cost
 
     @cached_property
     def _story(self) -> Story:
@@ -165,11 +173,14 @@ class TranscriptRenderer:
         when = units.span(parse_local_time(facts.started), parse_local_time(facts.last))
         numbers = [
             units.amount(facts.turns, "turn"),
+            *([units.amount(facts.command_turns, "command")] if facts.command_turns else []),
             units.amount(facts.tool_calls, "tool call"),
             units.amount(facts.errors, "error"),
         ]
         if session.agent_sources:
             numbers.append(units.amount(len(session.agent_sources), "agent"))
+        if self._cost.micros is not None or self._cost.unpriced_tokens:
+            numbers.append(units.cost(*self._cost))
         facts_by_line = [
             [session.id],
             [session.cwd or session.project or "", facts.branch or "", when],
@@ -225,7 +236,7 @@ class TranscriptRenderer:
         yield []
         if section.turn is None:
             return
-        marks = "  on a branch that was left" if section.left else "  a branch begins" if section.starts_branch else ""
+        marks = "  on an abandoned branch" if section.left else "  a branch begins" if section.starts_branch else ""
         time = self._time(section.turn)
         head = [StyledText(f"{section.number}", bold=True), StyledText(f" · {time}" if time else "", dim=True)]
         yield [*head, StyledText(marks, fg="yellow")]
@@ -262,7 +273,9 @@ class TranscriptRenderer:
 
     def _prompt(self, prompt: PromptStep, indent: str) -> Iterator[list[StyledText]]:
         if prompt.queued:
-            yield [StyledText(f"{indent}queued while the model worked:", dim=True)]
+            yield [StyledText(f"{indent}queued during the turn:", dim=True)]
+        elif prompt.is_plan:
+            yield [StyledText(f"{indent}accepted plan:", dim=True)]
         yield from _block(prompt.text.strip("\n"), f"{indent}> ", fg="cyan")
 
     def _mark(self, mark: EventStep, indent: str) -> Iterator[list[StyledText]]:

@@ -25,7 +25,7 @@ from unspool.export import (
     version_label,
     version_to_json,
 )
-from unspool.format import parse_local_time
+from unspool.format import parse_local_time, to_utc_text
 from unspool.home import Session
 
 _SPEC = re.compile(r"(.+)@v([0-9]{1,9})(?:\.\.v?([0-9]{1,9}))?", re.DOTALL)
@@ -53,12 +53,12 @@ def print_file_versions(session: Session, spec: str, *, diff: bool, target: str 
     selection = _parse_spec(find_versions(session), spec, session)
     if selection.first is None and not diff:
         if target:
-            raise UsageError("say which version to write", hint=f"as in `--file {spec}@v1 -o FILE`")
+            raise UsageError("missing version", hint=f"use for example `--file {spec}@v1 -o FILE`")
         _write_list(session, selection.files, as_json=as_json)
         return
     if as_json:
         raise UsageError(
-            "only the list of versions can be JSON", hint="`--file PATH --json`, without a version or `--diff`"
+            "--json prints only the list of versions", hint="use `--file PATH --json`, without a version or `--diff`"
         )
     if diff or selection.second is not None:
         data = _diff(session, *_versions_to_compare(selection))
@@ -74,9 +74,13 @@ def _parse_spec(history: History, spec: str, session: Session) -> _Selection:
     path, number = (match[1], match[2]) if match else spec.rpartition("@")[::2]
     files = _match_files(history, path, session) if path else {}
     if not files:
-        raise NotFound(f"no such file in this session: `{path if match else spec}`", hint=_describe_history(history))
+        raise NotFound(
+            f"this session changed no file that matches `{path if match else spec}`", hint=_describe_history(history)
+        )
     if not match:
-        raise UsageError(f"not a version: `{number}`", hint=f"as in `--file {path}@v1` or `--file {path}@v1..v2`")
+        raise UsageError(
+            f"invalid version `{number}`", hint=f"use for example `--file {path}@v1` or `--file {path}@v1..v2`"
+        )
     return _Selection(files, int(number), int(match[3]) if match[3] else None)
 
 
@@ -95,15 +99,15 @@ def _slashes(path: str) -> str:
 
 def _describe_history(history: History) -> str:
     if not history:  # Claude Code keeps versions of files since 2.0.36
-        return "it keeps no versions: it changed no file, or is older than 2.0.36"
+        return "the session has no versions: it changed no file, or Claude Code was older than 2.0.36"
     more = f" and {len(history) - 3:,} more" if len(history) > 3 else ""
-    return f"it has versions of {', '.join(f'`{path}`' for path in list(history)[:3])}{more}"
+    return f"the session has versions of {', '.join(f'`{path}`' for path in list(history)[:3])}{more}"
 
 
 def _only_file(files: History) -> list[FileHistoryVersion]:
     if len(files) > 1:
         some = ", ".join(f"`{path}`" for path in list(files)[:3])
-        raise UsageError(f"that fits {len(files)} files: {some}", hint="give more of the path")
+        raise UsageError(f"the path matches {len(files)} files: {some}", hint="use more of the path")
     return next(iter(files.values()))
 
 
@@ -112,7 +116,7 @@ def _find_version(selection: _Selection, number: int | None) -> FileHistoryVersi
     matching = [version for version in known if version.number == number]
     if not matching:
         there = ", ".join(f"v{version.number}" for version in known)
-        raise NotFound(f"no such version of `{known[0].path}`: `v{number}`", hint=f"it has {there}")
+        raise NotFound(f"`{known[0].path}` has no version `v{number}`", hint=f"it has {there}")
     return matching[-1]
 
 
@@ -125,7 +129,7 @@ def _versions_to_compare(selection: _Selection) -> tuple[FileHistoryVersion, Fil
     before = [version for version in known if version.number < newer.number]
     if not before:
         label = f"`{newer.path}@v{newer.number}`"
-        raise NotFound(f"no version before {label}", hint="a difference needs two: `--file PATH@v1..v2`")
+        raise NotFound(f"no earlier version than {label}", hint="compare two versions with `--file PATH@v1..v2`")
     return before[-1], newer
 
 
@@ -142,7 +146,7 @@ def _write(data: bytes, target: str | None) -> None:
         with output.open_target(target) as file:
             file.write(data)
     elif b"\0" in data:
-        click.echo(f"binary, {units.size(len(data))}: `-o FILE` or a pipe gives the bytes", err=True)
+        click.echo(f"binary file, {units.size(len(data))}; write it with `-o FILE` or a pipe", err=True)
     else:
         text = data.decode(errors="replace")
         shown = clean(text)
@@ -154,7 +158,8 @@ def _write(data: bytes, target: str | None) -> None:
 def _write_list(session: Session, files: History, *, as_json: bool) -> None:
     rows = [version_to_json(session, version) for known in files.values() for version in known]
     if as_json:
-        output.write_json(rows)
+        items = [{"path": row["file"], **row, "time": to_utc_text(row["time"])} for row in rows]
+        output.write_document("show-file", {"session_id": session.id, "items": items}, session.home.skipped)
     else:
         output.print_table(_COLUMNS, [_cells(row) for row in rows])
 
@@ -166,5 +171,5 @@ def _cells(row: dict[str, Any]) -> list[str]:
         f"v{row['version']}",
         f"{when:%Y-%m-%d %H:%M}" if when else "",
         "" if row["bytes"] is None else units.size(row["bytes"]),
-        "none: the file did not exist" if row["copy"] == "none" else row["copy"],
+        "none (the file did not exist)" if row["copy"] == "none" else row["copy"],
     ]

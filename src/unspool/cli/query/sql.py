@@ -9,19 +9,20 @@ Rules
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import chain, islice
+from functools import wraps
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from unspool.cli import options, output, store_access
 from unspool.cli.main import on_step
 from unspool.display import clean, clean_line, table
-from unspool.errors import UnspoolError, UsageError
-from unspool.store import open_store, preferences
+from unspool.errors import UnspoolError, UsageError, conflicting_options
+from unspool.store import StoreAccess, open_store, preferences
 from unspool.store.columns import parquet
 from unspool.store.sql import (
     ARROW,
@@ -31,42 +32,66 @@ from unspool.store.sql import (
     fetch_text_rows,
     format_csv,
     format_json,
+    format_json_document,
     format_json_lines,
 )
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from unspool.store import Preferences
     from unspool.store.sql import SqlTables
 
 FORMATS = ("table", "csv", "json", "ndjson", "parquet")
+DOCUMENT = "document"
+"""The JSON document of `--json`; `--format json` is the rows alone."""
+_SUFFIXES = {
+    ".csv": "csv", ".json": "json", ".jsonl": "ndjson", ".ndjson": "ndjson", ".parquet": "parquet", ".txt": "table",
+}  # fmt: skip
 _HELD = 8 * 1024 * 1024
 """Bytes that are held back, so that a query which fails early writes nothing."""
 _MEASURED = 10_000
 """Rows that decide the widths of the columns."""
 _UNBOUND = 1 << 30
 _MIN_WIDTH = 8
+_WHOLE = ("DATE", "TIME", "BOOLEAN", "UUID")
+"""The beginnings of types, besides numbers, whose values mean nothing if they are cut."""
 _NUMBERS = ("INT", "DECIMAL", "DOUBLE", "FLOAT", "UHUGEINT")
 
 
 def format_options(command: options.Command) -> options.Command:
     """Add `--format`, `--output` and `--timeout`."""
-    help_text = "End a query that takes longer; 0: any time it takes."
+    help_text = "Stop a query after this time; 0: no limit"
     seconds = click.FloatRange(min=0)
     timeout = click.option("--timeout", metavar="SECONDS", type=seconds, default=60, show_default=True, help=help_text)
-    target = click.option("-o", "--output", "target", metavar="FILE", help="Write to a new file instead of stdout.")
+    target = click.option("-o", "--output", "target", metavar="FILE", help="Write to a new file instead of stdout")
     forms = click.Choice(FORMATS)
-    form = click.option("--format", "form", type=forms, default="table", show_default=True, help="Of the rows.")
-    return form(target(timeout(command)))
+    form = click.option("--format", "form", type=forms, help="Output format. Default: by the suffix of -o, else table")
+
+    @form
+    @target
+    @timeout
+    @wraps(command)
+    def run(*, form: str | None, target: str | None, as_json: bool, as_lines: bool, **options: Any) -> None:
+        command(form=_choose_format(form, target, as_json=as_json, as_lines=as_lines), target=target, **options)
+
+    return run
+
+
+def _choose_format(form: str | None, target: str | None, *, as_json: bool, as_lines: bool) -> str:
+    """Return the format that the options name, or the suffix of the file to write."""
+    flag = "--json" if as_json else "--jsonl" if as_lines else None
+    if form is not None and flag is not None:
+        raise conflicting_options(flag, f"--format {form}")
+    if flag is not None:
+        return DOCUMENT if as_json else "ndjson"
+    return form or _SUFFIXES.get(Path(target).suffix.lower() if target else "", "table")
 
 
 @click.command()
 @click.argument("query", required=False)
+@options.list_output_options
 @format_options
 @options.store_options
-@options.json_option
-@options.folders_option
 @click.pass_context
 def sql(
     ctx: click.Context,
@@ -76,26 +101,24 @@ def sql(
     target: str | None,
     timeout: float,
     access: options.AccessOptions,
-    as_json: bool,
-    config_dirs: tuple[str | None, ...],
 ) -> None:
-    """Ask in SQL: sessions, messages, tool calls, files, responses and their cost.
+    """Run SQL on sessions, messages, tool calls, files and costs.
 
-    QUERY is one statement that reads, in DuckDB's dialect. Without one it is read from stdin; on a terminal there is a
-    prompt. The tables are made from the store when they are first asked for, and after that from what has changed.
-    docs/sql.md has them all, with example questions.
+    QUERY is one read-only statement in DuckDB's dialect. Without it, the query comes from stdin, or from a prompt on a
+    terminal. The first query builds the tables from the store, later ones add what changed. docs/sql.md describes the
+    tables and has example queries.
     """
     limits = QueryLimits(deadline=timeout or None)
     if query is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
         query = sys.stdin.read()
     for attempt in (1, 2):
         with (
-            open_sql_tables(config_dirs, access, deep=attempt == 2) as tables,
+            open_sql_tables(access, deep=attempt == 2) as (tables, skipped),
             SqlEngine(tables.setup, str(tables.columns), limits) as engine,
         ):
             try:
                 if query is not None:
-                    write_answer(engine, query, "json" if as_json else form, target)
+                    write_answer(engine, query, form, target, skipped)
                 else:
                     from unspool.cli.query.sql_prompt import run_prompt
 
@@ -116,9 +139,12 @@ def _may_be_damaged(error: UnspoolError, folder: str) -> bool:
 
 @contextmanager
 def open_sql_tables(
-    config_dirs: Iterable[str | None], access: options.AccessOptions, *, deep: bool = False
-) -> Iterator[SqlTables]:
-    """Bring the column files of some folders up to date and open them. Without a store, a temporary one is made."""
+    access: options.AccessOptions, *, deep: bool = False
+) -> Iterator[tuple[SqlTables, list[dict[str, str]]]]:
+    """Bring the column files of some folders up to date and open them; also return what was left out of them.
+
+    Without a store, a temporary one is made.
+    """
     parquet.require_sql_libraries()
     # After the check: without the libraries these imports would fail with a traceback.
     from unspool.store.columns import RefreshOptions, refresh
@@ -126,13 +152,12 @@ def open_sql_tables(
 
     with ExitStack() as stack:
         # Waits for a first sync: the tables are made from a store, there is no answering from the files.
-        opened = stack.enter_context(store_access.open_folders(config_dirs, access._replace(wait=True)))
-        roots, settings, folder = [each.root for each in opened], opened[0].preferences, opened[0].folder
-        database = opened[0].database
-        if any(each.database is None for each in opened) or database is None:
-            folder, database = _make_temporary_store(roots, settings, stack)
+        opened = stack.enter_context(store_access.open_folders(access._replace(wait=True)))
+        settings, folder, database = opened.preferences, opened.folder, opened.database
+        if database is None:
+            folder, database = _make_temporary_store(opened, stack)
         with ExitStack() as bars:
-            begin, advance = store_access.delayed_progress_bar(bars, "making column files")
+            begin, advance = store_access.delayed_progress_bar(bars, "writing column files")
             options = RefreshOptions(
                 prices=settings.prices,
                 price_edition=preferences.price_edition(settings),
@@ -143,36 +168,43 @@ def open_sql_tables(
             )
             refreshed = refresh.refresh_columns(database, folder, options)
         if refreshed.lost:
-            output.warn("column files were damaged or missing, and were made again")
+            output.warn("column files were damaged or missing; wrote them again")
         for path, reason in refreshed.failed:
             output.warn_left_out(path, reason)
-        yield stack.enter_context(open_tables(database, folder, roots, settings))
+        skipped = output.skipped_as_json(opened.skipped)
+        skipped += [{"path": str(path), "reason": reason} for path, reason in refreshed.failed]
+        yield stack.enter_context(open_tables(database, folder, opened.roots, settings)), skipped
 
 
-def _make_temporary_store(
-    roots: list[Path], settings: Preferences, stack: ExitStack
-) -> tuple[Path, sqlite3.Connection]:
+def _make_temporary_store(opened: StoreAccess, stack: ExitStack) -> tuple[Path, sqlite3.Connection]:
     """Read folders into a store that is removed afterwards."""
     import tempfile
 
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="unspool-")))
     database = open_store(folder)
     stack.callback(database.close)
-    for root in roots:
-        store_access.sync_store(database, root, folder, settings._replace(archive=False))
+    for root in opened.roots:
+        report = store_access.sync_store(database, root, folder, opened.preferences._replace(archive=False))
+        opened.skip(*report.failed)
     return folder, database
 
 
-def write_answer(engine: SqlEngine, query: str, form: str, target: str | None) -> None:
+def write_answer(
+    engine: SqlEngine, query: str, form: str, target: str | None, skipped: Sequence[Mapping[str, str]] = ()
+) -> None:
     """Run a query and write its rows in a format to stdout or to a new file."""
     if form == "parquet":
         _write_parquet(engine, query, target)
         return
     for_terminal = target is None and sys.stdout.isatty()
-    pieces = _format_rows(engine, query, form, for_terminal=for_terminal)
+    if form == DOCUMENT:
+        pieces = format_json_document(engine, query, skipped)
+    else:
+        pieces = _format_rows(engine, query, form, for_terminal=for_terminal)
     if form == "table" and for_terminal:
-        first = next(pieces, "")  # an error is printed before the pager starts
-        output.show_pages(chain([first], pieces))
+        with output.paging():
+            for piece in pieces:
+                click.echo(piece, nl=False)
         return
     held = bytearray()
     for piece in pieces:
@@ -210,13 +242,17 @@ def _format_table(engine: SqlEngine, query: str, *, for_terminal: bool) -> Itera
     if header.names == ["explain_key", "explain_value"]:
         yield from (f"{clean(value)}\n" for _, value in rows)
         return
-    columns = [
-        table.TextColumn(clean_line(name), right=kind.startswith(_NUMBERS) or "INT" in kind, least=_MIN_WIDTH)
-        for name, kind in zip(header.names, header.types, strict=True)
-    ]
+    columns = [_make_column(name, kind) for name, kind in zip(header.names, header.types, strict=True)]
     width = output.terminal_width() if for_terminal else _UNBOUND
     for line in table.format_table(columns, list(islice(rows, _MEASURED)), width, rows):
         yield (line if for_terminal else click.unstyle(line)) + "\n"
+
+
+def _make_column(name: str, kind: str) -> table.TextColumn:
+    """Return a column of a result: text may be cut, numbers, dates and times may not."""
+    is_number = kind.startswith(_NUMBERS) or "INT" in kind
+    is_whole = is_number or kind.startswith(_WHOLE)
+    return table.TextColumn(clean_line(name), right=is_number, least=None if is_whole else _MIN_WIDTH)
 
 
 def _write_parquet(engine: SqlEngine, query: str, target: str | None) -> None:
@@ -225,7 +261,9 @@ def _write_parquet(engine: SqlEngine, query: str, target: str | None) -> None:
     from arro3.io import read_ipc_stream, write_parquet
 
     if target is None and sys.stdout.isatty():
-        raise UsageError("Parquet is nothing for a terminal", hint="name a file with `-o FILE`, or redirect the output")
+        raise UsageError(
+            "cannot write Parquet to a terminal", hint="write to a file with `-o FILE`, or redirect the output"
+        )
     answers = engine.execute(query, ARROW)
     stream = BytesIO(b"".join(answer for answer in answers if isinstance(answer, bytes)))
     file = BytesIO()

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +20,8 @@ import click
 
 from unspool.cli import output
 from unspool.cli.query.sql import FORMATS, print_query_error, write_answer
-from unspool.errors import Refused, UnspoolError, UsageError
-from unspool.store.columns import INSTALL_HINT, Table, public_tables
+from unspool.errors import UnspoolError, UsageError
+from unspool.store.columns import Table, public_tables
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -29,11 +31,11 @@ if TYPE_CHECKING:
 
 HISTORY = "sql_history"
 _HELP = {
-    ".tables": "what tables there are",
-    ".schema [TABLE]": "their columns, and what they mean",
-    ".format [FORMAT]": f"how rows are written: {', '.join(FORMATS[:-1])}",
+    ".tables": "list the tables",
+    ".schema [TABLE]": "list columns and their meaning",
+    ".format [FORMAT]": f"set the output format: {', '.join(FORMATS[:-1])}",
     ".help": "this",
-    ".quit": "leave; so does Ctrl-D",
+    ".quit": "exit (also Ctrl-D)",
 }
 _KEYWORDS = (
     "SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "LIMIT", "OFFSET", "JOIN", "LEFT",
@@ -49,20 +51,21 @@ _WORD = re.compile(r"^(?:\w*\.(?!\S)|\w+)")
 def run_prompt(engine: SqlEngine, form: str, folder: Path) -> None:
     """Read and run statements until the user leaves."""
     session = _session(folder)
-    click.echo("`.help` tells the commands; a statement ends with `;`", err=True)
-    while True:
-        try:
-            typed = session.prompt("sql> ").strip()
-        except KeyboardInterrupt:
-            continue
-        except EOFError:
-            return
-        if typed in (".quit", ".exit"):
-            return
-        if typed.startswith("."):
-            form = _run_dot_command(typed, form)
-        elif typed.rstrip(";").strip():
-            _run_statement(engine, typed, form)
+    click.echo("type `.help` for commands; end a statement with `;`", err=True)
+    with _keys_kept_while_busy():
+        while True:
+            try:
+                typed = session.prompt("sql> ").strip()
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                return
+            if typed in (".quit", ".exit"):
+                return
+            if typed.startswith("."):
+                form = _run_dot_command(typed, form)
+            elif typed.rstrip(";").strip():
+                _run_statement(engine, typed, form)
 
 
 def completion_words() -> list[str]:
@@ -75,6 +78,25 @@ def table_schema(table: Table) -> Iterator[tuple[str, str]]:
     """Yield the columns of a table with their meaning."""
     for column in table.columns:
         yield f"{column.name} {column.type}", column.comment
+
+
+@contextmanager
+def _keys_kept_while_busy() -> Iterator[None]:
+    """Let keys that are pressed while a statement runs reach the next prompt as they are.
+
+    Between two prompts the terminal would collect lines itself, and a Ctrl-D pressed then arrives as a NUL byte: the
+    prompt does not end. Signals stay on, so that Ctrl-C interrupts a statement.
+    """
+    import termios
+
+    terminal = sys.stdin.fileno()
+    settings = termios.tcgetattr(terminal)
+    changed = [*settings[:3], settings[3] & ~(termios.ICANON | termios.ECHO), *settings[4:]]
+    termios.tcsetattr(terminal, termios.TCSADRAIN, changed)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, settings)
 
 
 def _run_statement(engine: SqlEngine, query: str, form: str) -> None:
@@ -103,7 +125,7 @@ def _run_dot_command(typed: str, form: str) -> str:
             case ".help":
                 output.print_pairs(_HELP.items(), indent=0)
             case _:
-                raise UsageError(f"no such command: `{name}`", hint="`.help` tells those there are")
+                raise UsageError(f"unknown command `{name}`", hint="list commands with `.help`")
     except UsageError as error:
         print_query_error(error)
     return form
@@ -111,13 +133,13 @@ def _run_dot_command(typed: str, form: str) -> str:
 
 def _format(name: str) -> str:
     if name not in FORMATS[:-1]:
-        raise UsageError(f"no such format: `{name}`", hint=f"there are {', '.join(FORMATS[:-1])}")
+        raise UsageError(f"unknown format `{name}`", hint=f"use one of: {', '.join(FORMATS[:-1])}")
     return name
 
 
 def _show_schema(name: str) -> None:
     if name and name not in public_tables():
-        raise UsageError(f"no such table: `{name}`", hint="`.tables` tells those there are")
+        raise UsageError(f"unknown table `{name}`", hint="list tables with `.tables`")
     for table in [public_tables()[name]] if name else public_tables().values():
         output.print_heading(table.name)
         output.print_pairs(table_schema(table))
@@ -129,7 +151,9 @@ def _session(folder: Path) -> PromptSession[str]:
         from prompt_toolkit.completion import WordCompleter
         from prompt_toolkit.history import FileHistory
     except ImportError:
-        raise Refused("a prompt needs prompt_toolkit, which is not installed", hint=INSTALL_HINT) from None
+        from unspool.extras import missing_extra  # start-up: only this needs it
+
+        raise missing_extra("sql") from None
     path = folder / HISTORY
     # Made before `FileHistory` does, which would let others read it; a link at its place is not followed.
     os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))

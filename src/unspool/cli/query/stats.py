@@ -17,53 +17,96 @@ _TITLES = {"sessions": "session inventory", "stop_reasons": "stop reasons", "blo
 _COLUMN_TITLES = {
     "tool_calls": "calls",
     "human_turns": "turns",
-    "file_history": "file-history",
-    "queue_operation": "queue-op",
+    "file_history": "backups",
+    "queue_operation": "queued",
+    "null": "none",
 }
+_FIGURES = {
+    "lines": "lines",
+    "bytes": "size",
+    "messages": "messages",
+    "tool_calls": "tool calls",
+    "tool_results": "tool results",
+    "paired": "calls with a result",
+    "uses_without_result": "calls without a result",
+    "results_without_use": "results without a call",
+    "human_turns": "turns started by a prompt",
+    "command_turns": "turns started by a command",
+    "agents": "sub-agents",
+    "models": "models",
+}
+"""What the figures of a session are called; JSON has a few more."""
+_LINE_TYPES = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "attachment": "attachments",
+    "progress": "progress of tools",
+    "summary": "summaries",
+    "file-history-snapshot": "file backups",
+    "file-history-delta": "file backups",
+    "queue-operation": "queued prompts",
+    "last-prompt": "last prompt",
+    "ai-title": "titles",
+    "custom-title": "titles",
+}
+_OTHER_LINES = "other lines of Claude Code"
+_SECTIONS = {"versions": "versions", "entries": "lines", "stop_reasons": "stop reasons", "blocks": "content blocks"}
 
 
 @click.command()
-@click.argument("session", required=False)
+@options.session_argument(required=False)
 @options.store_options
 @options.output_options
+@output.paged
 def stats(*, session: str | None, access: options.AccessOptions, as_json: bool) -> None:
-    """Count what is in a session, or in all of them.
+    """Count turns, calls, errors and blocks, of one session or all.
 
-    SESSION is a file, the beginning of a session's id, an agent's id or a title; its own file is counted, without those
-    of its agents. Without it there are three tables of all sessions: an inventory, stop reasons, content blocks.
+    SESSION is a file, a title, an agent id, or the start of a session id. The figures of one session do not include its
+    agents. Without SESSION, print three tables of all sessions: an inventory, stop reasons, content blocks.
     """
     if session is not None:
         with open_session(session, access) as opened_session:
             counted = counts.count_session(opened_session)
             if as_json:
-                output.write_json(counted)
+                head = {"session_id": opened_session.id, "path": str(opened_session.path)}
+                counted["seed_human_turns"] = counted["text_prompts"]
+                output.write_document("stats-session", {**head, "title": opened_session.title, **counted})
             else:
                 _print_session(opened_session, counted)
         return
-    with store_access.open_folder(access) as opened:
+    with store_access.open_folders(access) as opened:
         # One session at a time: only its counts are kept, not its lines.
-        sessions = sessions_newest_first(opened.home)
+        sessions = sessions_newest_first(opened)
         tables = counts.build_tables((each.id, counts.count_session(each)) for each in sessions)
+    if as_json:
+        named = {name: [{"session_id": row["id"], **row} for row in rows] for name, rows in tables.items()}
+        output.write_document("stats", {"items": named["sessions"], **named}, opened.skipped)
     if not tables["sessions"]:
         raise NothingFound("no sessions found")
-    if as_json:
-        output.write_json(tables)
-    else:
+    if not as_json:
         _print_tables(tables)
 
 
 def _print_session(session: Session, counted: dict[str, Any]) -> None:
     output.print_heading(session.title or session.id)
-    single = {name: value for name, value in counted.items() if not isinstance(value, dict | list)}
-    single["bytes"] = units.size(counted["bytes"])
-    single["models"] = ", ".join(counted["models"])
-    output.print_pairs(
-        (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else value) for name, value in single.items()
-    )
-    for name in ("versions", "entries", "stop_reasons", "blocks"):
-        if counted[name]:
-            pairs = ((key, f"{count:,}") for key, count in counted[name].items())
-            output.print_section(name.replace("_", " "), pairs)
+    figures = {**counted, "bytes": units.size(counted["bytes"]), "models": ", ".join(counted["models"])}
+    values = ((label, figures[name]) for name, label in _FIGURES.items())
+    output.print_pairs((label, f"{value:,}" if isinstance(value, int) else value) for label, value in values)
+    for name, title in _SECTIONS.items():
+        counts = _add_up_lines(counted[name]) if name == "entries" else counted[name]
+        if counts:
+            pairs = ((_COLUMN_TITLES.get(key, key).replace("_", " "), f"{count:,}") for key, count in counts.items())
+            output.print_section(title, pairs)
+
+
+def _add_up_lines(entries: dict[str, int]) -> dict[str, int]:
+    """Return how many lines of each kind a session has, by names that mean something to people."""
+    counts: dict[str, int] = {}
+    for kind, count in entries.items():
+        label = _LINE_TYPES.get(kind, _OTHER_LINES)
+        counts[label] = counts.get(label, 0) + count
+    return counts
 
 
 def _print_tables(tables: dict[str, list[dict[str, Any]]]) -> None:

@@ -19,9 +19,11 @@ import click
 
 from unspool.cli import options, output
 from unspool.display import TextColumn, clean_line, parse_time_expression, table, truncate, units
-from unspool.errors import Refused, UsageError
+from unspool.errors import NothingFound, UsageError
+from unspool.format import format_timestamp
 from unspool.live import DEFAULT_RECENT, Board, Watcher, hook_signals
 from unspool.live.state import (
+    EVENT_SCHEMA,
     BoardGroup,
     BoardRow,
     LiveEvent,
@@ -29,7 +31,7 @@ from unspool.live.state import (
     event_to_json,
     format_elapsed,
     row_sort_key,
-    row_to_json,
+    row_to_document,
 )
 from unspool.paths import data_folder
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings
 
     from unspool.cli.query.notify import Notifier
+    from unspool.read import Skipped
 
 _COLOURS = {BoardGroup.NEEDS_YOU: "yellow", BoardGroup.WORKING: "green", BoardGroup.BACKGROUND: "green"}
 _MARKS = {
@@ -56,39 +59,51 @@ _COLUMNS = [
     TextColumn("project", least=8, expendable=True),
     TextColumn("branch", least=6, expendable=True),
     TextColumn("context", right=True, expendable=True),
-    TextColumn("known by", expendable=True),
+    TextColumn("source", expendable=True),
 ]
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Show the board as it is now, and end.")
+@click.option("--once", is_flag=True, help="Show the board once, and exit")
 @click.option(
     "--notify",
     metavar="CMD",
-    help="Run a program when a session needs you, waits for a prompt or has ended. It finds the facts in "
-    "$UNSPOOL_TITLE, $UNSPOOL_DETAIL, $UNSPOOL_GROUP, … and as JSON on its input.",
+    help="Run a command when a session needs you, waits for a prompt or has ended. The details are in "
+    "$UNSPOOL_TITLE, $UNSPOOL_DETAIL, $UNSPOOL_GROUP, … and as JSON on stdin",
 )
-@click.option("--since", metavar="TIME", help="Show what has changed since then: `7d`, `12h`, a date. Default: a day.")
-@options.output_options
-def watch(once: bool, notify: str | None, since: str | None, as_json: bool, config_dir: str | None) -> None:
-    """Show which session is doing what, and which one needs you.
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Show sessions that changed since TIME: a date, or an age like `12h`, `7d`. Default: one day",
+)
+@options.list_output_options
+def watch(
+    *,
+    once: bool,
+    notify: str | None,
+    since: str | None,
+    as_json: bool,
+    as_lines: bool,
+    config_dirs: tuple[str | None, ...],
+) -> None:
+    """Show what each session is doing, and which one needs you.
 
-    On a terminal a board that keeps itself up to date, sorted by who needs you: arrows or j and k scroll, q leaves.
-    Else a line for each change. --json writes an object for each thing that happens: a session started, changed or
-    ended, its status, prompts, messages, tool calls and results, compactions, titles.
+    On a terminal, shows a live board; sessions that need you come first. Scroll with the arrow keys or j and k, quit
+    with q. Otherwise, prints a line for each change. --json prints an object for each event: session started, changed
+    or ended, status, prompts, messages, tool calls and results, compactions, titles.
 
-    What a session is doing is known from the processes Claude Code tells of, from hooks (`unspool hooks install`), or
-    from its lines alone; then it may be only probable, and says so.
+    The status comes from the processes that Claude Code registers, from hooks (`unspool hooks install`), or from the
+    session file alone. In the last case it is an estimate and marked as one.
     """
     if once and notify:
-        raise UsageError("`--once` and `--notify` do not go together", hint="leave one of them out")
-    root = options.find_config_folder(config_dir)
+        raise UsageError("--once and --notify cannot be used together", hint="remove one of them")
+    roots = options.find_config_folders(config_dirs)
     begun = parse_time_expression(since, _now())
     recent = DEFAULT_RECENT if begun is None else _now() - begun.astimezone(UTC)
-    board = Board(root, data_folder(os.environ) / hook_signals.SIGNALS_FOLDER, clock=_now, recent=recent)
+    board = Board(roots, data_folder(os.environ) / hook_signals.SIGNALS_FOLDER, clock=_now, recent=recent)
     if once:
         board.refresh(None)
-        _write_once(board.rows(_now()), as_json)
+        _write_once(board, as_json=as_json, as_lines=as_lines)
         return
     notifier = None
     if notify is not None:
@@ -96,8 +111,8 @@ def watch(once: bool, notify: str | None, since: str | None, as_json: bool, conf
 
         notifier = Notifier(notify)
     watcher = Watcher(board)
-    if as_json:
-        _follow(watcher, notifier, _print_events)
+    if as_json or as_lines:
+        _follow(watcher, notifier, _print_events, on_skipped=_print_skipped)
     elif sys.stdout.isatty():
         _show_board(watcher, notifier)
     else:
@@ -109,21 +124,36 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _write_once(rows: Sequence[BoardRow], as_json: bool) -> None:
+def _write_once(board: Board, *, as_json: bool, as_lines: bool) -> None:
     now = _now()
-    if as_json:
-        output.write_json([row_to_json(row, now) for row in rows])
-    elif rows:
+    rows = board.rows(now)
+    if as_lines:
+        output.write_lines(row_to_document(row, now) for row in rows)
+    elif as_json:
+        output.write_document("watch", {"items": [row_to_document(row, now) for row in rows]}, board.skipped)
+    else:
         for line in _board_lines(rows, now, output.terminal_width()):
             click.echo(line)
-    else:
-        output.print_line("no session has changed lately; `--since 30d` looks further back")
+    output.warn_skipped(board.skipped)
+    if not rows:
+        raise NothingFound("no session changed recently", hint="look further back with `--since 30d`")
 
 
-def _follow(watcher: Watcher, notifier: Notifier | None, show: Callable[[list[LiveEvent], datetime], None]) -> None:
-    """Print what happens as it happens, and to stderr how changes are noticed."""
+def _follow(
+    watcher: Watcher,
+    notifier: Notifier | None,
+    show: Callable[[list[LiveEvent], datetime], None],
+    on_skipped: Callable[[list[Skipped], datetime], None] = lambda skipped, now: None,
+) -> None:
+    """Print what happens as it happens, and to stderr how changes are noticed and what cannot be read."""
+    named: set[Skipped] = set()
     for events in watcher.events(lambda: False):
         now = _now()
+        if skipped := [one for one in watcher.board.skipped if one not in named]:
+            output.warn_skipped(skipped)
+            on_skipped(skipped, now)
+            sys.stdout.flush()
+        named.update(watcher.board.skipped)
         for event in events:
             if event.event == "mode":
                 click.echo(clean_line(event.text), err=True)
@@ -138,6 +168,16 @@ def _print_events(events: Iterable[LiveEvent], now: datetime) -> None:
     """Write an object for each event."""
     for event in events:
         sys.stdout.write(output.json_line(event_to_json(event, now), compact=True) + "\n")
+
+
+def _print_skipped(skipped: Iterable[Skipped], now: datetime) -> None:
+    """Write an object for each file that cannot be read."""
+    nothing = dict.fromkeys(("session_id", "agent_id", "session", "agent", "status", "detail", "source", "since"))
+    at = format_timestamp(now)
+    for one in skipped:
+        event = {"schema": EVENT_SCHEMA, "event": "skipped", **nothing, "time": at, "at": at, "kind": None}
+        place = {"probably": None, "path": str(one.path), "end": None, "reason": one.reason}
+        sys.stdout.write(output.json_line({**event, **place}, compact=True) + "\n")
 
 
 def _print_rows(rows: Iterable[BoardRow], shown: dict[tuple[str, str | None], str], now: datetime) -> None:
@@ -161,7 +201,8 @@ def _notify(notifier: Notifier | None, watcher: Watcher, now: datetime) -> None:
 
 def _board_lines(rows: Sequence[BoardRow], now: datetime, width: int) -> list[str]:
     """Return the board by group: a heading, then a line for each session."""
-    formatted = list(table.format_table(_COLUMNS, [_board_cells(row, now) for row in rows], width))
+    cells = [_board_cells(row, now) for row in rows]
+    formatted = list(table.format_table(_COLUMNS, cells, width, may_be_vertical=False))
     lines, heading = [formatted[0]] if rows else [], None
     for row, line in zip(rows, formatted[1:], strict=True):
         if row.group is not heading:
@@ -194,6 +235,8 @@ def _summarize(rows: Sequence[BoardRow], now: datetime, watcher: Watcher) -> str
     counts = [(group, sum(1 for row in rows if row.group is group)) for group in BoardGroup]
     groups = " · ".join(f"{count} {group.value.lower()}" for group, count in counts if count) or "no sessions"
     more = f" · {watcher.board.unread:,} older" if watcher.board.unread else ""
+    if skipped := len(watcher.board.skipped):
+        more += f" · {skipped:,} unreadable"
     return clean_line(f"{groups}{more} · {now.astimezone():%H:%M:%S} · {watcher.mode}")
 
 
@@ -202,8 +245,9 @@ def _show_board(watcher: Watcher, notifier: Notifier | None) -> None:
     try:
         import prompt_toolkit  # noqa: F401  whether it is there
     except ImportError:
-        message = "the board needs prompt_toolkit, which is not installed"
-        raise Refused(message, hint="install it with: pip install 'unspool[chat]'") from None
+        from unspool.extras import missing_extra  # start-up: only this needs it
+
+        raise missing_extra("chat") from None
     import asyncio
 
     if code := asyncio.run(_BoardScreen(watcher, notifier).run()):

@@ -56,7 +56,7 @@ class _CollectorSettings(NamedTuple):
     """What is collected, where it is sent, and within which limits."""
 
     to: str
-    root: Path
+    roots: list[Path]
     folder: Path
     choice: SelectionRules
     state_file: Path | None
@@ -69,48 +69,54 @@ class _CollectorSettings(NamedTuple):
 
 @click.command()
 @click.argument("action", type=click.Choice(["run", "enrol", "install", "uninstall"]), default="run")
-@click.option("--to", metavar="URL", envvar="UNSPOOL_COLLECT_TO", help="Where to: file:///…, s3://…, gs://…, az://….")
-@click.option("--once", is_flag=True, help="Send what is new, and end. The default.")
-@click.option("--follow", is_flag=True, help="Go on sending what is new.")
-@click.option("--status", is_flag=True, help="Say what was sent and what waits; send nothing.")
-@click.option("--dry-run", is_flag=True, help="Say what would be sent; send nothing.")
-@click.option("--org", metavar="NAME", envvar="UNSPOOL_ORG", help="Whose sessions these are, on first use.")
-@click.option("--user", metavar="NAME", envvar="UNSPOOL_USER", help="Who works here, on first use.")
-@click.option("--since", metavar="TIME", help="Only files that changed since: `7d`, `12h`, a date.")
-@click.option("--include", metavar="PROJECT", multiple=True, help="Only this project: its name, key or folder.")
-@click.option("--exclude", metavar="PROJECT", multiple=True, help="All but this project.")
-@click.option("--with", "extras", metavar="KINDS", help=f"Also: {', '.join(OPTIONAL)}; with commas between.")
-@click.option("--rate", metavar="BYTES", type=click.IntRange(1), help="Send no more than so many bytes a second.")
+@click.option(
+    "--to", metavar="URL", envvar="UNSPOOL_COLLECT_TO", help="Destination: file:///…, s3://…, gs://… or az://…"
+)
+@click.option("--once", is_flag=True, help="Send new lines once, and exit (default)")
+@click.option("--follow", is_flag=True, help="Keep running and send new lines")
+@click.option("--status", is_flag=True, help="Show what was sent and what waits; send nothing")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent; send nothing")
+@click.option("--org", metavar="NAME", envvar="UNSPOOL_ORG", help="Organization, on first use")
+@click.option("--user", metavar="NAME", envvar="UNSPOOL_USER", help="User name, on first use")
+@click.option("--since", metavar="TIME", help="Only files that changed since TIME: a date, or an age like `12h`, `7d`")
+@click.option(
+    "--include", metavar="PROJECT", multiple=True, help="Only this project: its name, key or folder; repeatable"
+)
+@click.option("--exclude", metavar="PROJECT", multiple=True, help="Exclude this project; repeatable")
+@click.option("--with", "extras", metavar="KINDS", help=f"Also send these, separated by commas: {', '.join(OPTIONAL)}")
+@click.option("--rate", metavar="BYTES", type=click.IntRange(1), help="Maximum bytes per second")
 @click.option("--segment-size", metavar="BYTES", type=click.IntRange(4096, 2**26), default=2**23, show_default=True,
-              help="Bytes of lines in an object.")  # fmt: skip
+              help="Maximum bytes of lines per object")  # fmt: skip
 @click.option("--outbox-size", metavar="BYTES", type=click.IntRange(1), default=2**26, show_default=True,
-              help="Bytes that may wait to be sent.")  # fmt: skip
+              help="Maximum bytes waiting to be sent")  # fmt: skip
 @click.option("--every", metavar="SECONDS", type=click.FloatRange(0.1, 3600), default=PAUSE, show_default=True,
-              help="With --follow: how often to look.")  # fmt: skip
+              help="With --follow: how often to check for changes")  # fmt: skip
 @click.option("--state", "state_file", metavar="FILE", type=click.Path(path_type=Path),
-              help="Offsets of another collector: where to begin, and kept up to date.")  # fmt: skip
-@click.option("--emails", is_flag=True, help="Redact addresses of e-mail too.")
-@click.option("--homes", is_flag=True, help="Redact the user's name in paths of home folders too.")
-@click.option("--rules", metavar="FILE", type=click.Path(path_type=Path), help="Redact by rules of your own, too.")
-@click.option("--env-file", metavar="FILE", type=click.Path(path_type=Path), help="Credentials: a file of NAME=VALUE.")
-@click.option("--print", "only_print", is_flag=True, help="With install: print the unit, write nothing.")
+              help="Offsets file of another collector: start there and update it")  # fmt: skip
+@click.option("--emails", is_flag=True, help="Also redact e-mail addresses")
+@click.option("--homes", is_flag=True, help="Also redact the user name in home folder paths")
+@click.option("--rules", metavar="FILE", type=click.Path(path_type=Path), help="File with additional redaction rules")
+@click.option(
+    "--env-file", metavar="FILE", type=click.Path(path_type=Path), help="File with credentials as NAME=VALUE lines"
+)
+@click.option("--print", "only_print", is_flag=True, help="With install: print the service unit, write nothing")
 @options.output_options
 def collect(
     *, action: str, to: str | None, follow: bool, status: bool, dry_run: bool, as_json: bool, **rest: Any
 ) -> None:
-    """Send sessions to a team's object store: redacted, each line once.
+    """Send redacted sessions to a team's object store.
 
-    Secrets are replaced before a byte leaves (`unspool redact --check FILE` says which). What is sent lands in
-    immutable objects that `unspool lake` reads. A collector that is killed anywhere, or whose store does not answer,
-    goes on where it was. Credentials come from the environment (AWS_…, GOOGLE_…, AZURE_…) or from --env-file.
+    unspool replaces secrets before it sends anything (`unspool redact --check FILE` lists them), and writes immutable
+    objects that `unspool lake` reads. After a crash or an unreachable store, the next run continues where the last one
+    stopped. Credentials come from the environment (AWS_…, GOOGLE_…, AZURE_…) or from --env-file.
 
-    enrol makes the file that says for whom this machine collects; install lets the system start the collector at every
-    login, uninstall ends that. Exit codes: 5 if another collector runs or the store may overwrite objects, 6 if the
-    store cannot be reached or refuses; what waits is sent the next time.
+    `enrol` sets the organization and user of this machine. `install` starts the collector at every login, `uninstall`
+    stops that. Exit codes: 5 if another collector runs or the store may overwrite objects, 6 if the store is
+    unreachable or rejects the request; the next run sends what waits.
     """
     folder = data_folder(os.environ)
     if rest["once"] and follow:
-        raise UsageError("`--once` and `--follow` do not go together", hint="leave one of them out")
+        raise UsageError("--once and --follow cannot be used together", hint="remove one of them")
     if action == "uninstall":
         _uninstall_service()
     elif status:
@@ -118,10 +124,13 @@ def collect(
     elif action == "enrol":
         enrolment = _enrol(folder, rest)
         data = {name: getattr(enrolment, name) for name in ("org", "user", "device", "key_id")}
-        output.write_json(data) if as_json else output.print_pairs(data.items(), indent=0)
+        if as_json:
+            output.write_document("collect-enrol", data)
+        else:
+            output.print_pairs(data.items(), indent=0)
     else:
         if to is None:
-            raise UsageError("where to?", hint="`--to URL`, or `$UNSPOOL_COLLECT_TO`")
+            raise UsageError("missing destination", hint="add `--to URL`, or set `$UNSPOOL_COLLECT_TO`")
         if action == "install":
             _install_service(to, folder, only_print=rest["only_print"], passed=_unit_options(rest))
             return
@@ -132,17 +141,18 @@ def collect(
 def _parse_settings(to: str, folder: Path, rest: dict[str, Any]) -> _CollectorSettings:
     from unspool.display import parse_time_expression
 
-    root = options.find_config_folder(rest["config_dir"])
-    if not is_encodable(root):
-        raise Refused(f"the name of `{root}` is not text", hint="the store cannot name it")
+    roots = options.find_config_folders(rest["config_dirs"])
+    for root in roots:
+        if not is_encodable(root):
+            raise Refused(f"the name of `{root}` is not valid UTF-8", hint="rename the folder")
     extras = frozenset(word for word in (rest["extras"] or "").split(",") if word)
     if unknown := sorted(extras - OPTIONAL.keys()):
-        raise UsageError(f"nothing to collect by that name: `{unknown[0]}`", hint=f"there are {', '.join(OPTIONAL)}")
+        raise UsageError(f"unknown kind `{unknown[0]}`", hint=f"use one of: {', '.join(OPTIONAL)}")
     start = parse_time_expression(rest["since"], datetime.now(UTC))
     since = None if start is None else int(start.timestamp() * 1e9)
     return _CollectorSettings(
         to=to.rstrip("/"),
-        root=root,
+        roots=roots,
         folder=folder,
         choice=SelectionRules(rest["include"], rest["exclude"], since, extras),
         state_file=rest["state_file"],
@@ -165,7 +175,7 @@ def _run(settings: _CollectorSettings, rest: dict[str, Any], *, follow: bool, dr
         report = CollectionReport()
         if dry_run:
             preview_segments(plan, report)
-            _print_report(plan, report, as_json)
+            _print_report(plan, collected, report, as_json)
         elif follow:
             _follow(plan, collected, settings, as_json)
         else:
@@ -175,34 +185,42 @@ def _run(settings: _CollectorSettings, rest: dict[str, Any], *, follow: bool, dr
                 _write_offsets(plan, collected, settings)
             finally:
                 _warn(report)
-                _print_report(plan, report, as_json)
+                _print_report(plan, collected, report, as_json)
 
 
 class _CollectedFolder:
-    """The config folder as the store knows it, and the files to collect from it."""
+    """The config folders as the store knows them, and the files to collect from them."""
 
     def __init__(self, settings: _CollectorSettings, database: sqlite3.Connection) -> None:
         self._settings, self._database = settings, database
         self._preferences = preferences.read_preferences(settings.folder)
         self.candidates: list[CollectCandidate] = []
+        self.skipped: list[Skipped] = []
+        """Files and folders that could not be read when the store was last brought up to date."""
         self._reported: set[Skipped] = set()
-        """Files that could not be read and were named: with `--follow` each is named once."""
+        """Those that were named: with `--follow` each is named once."""
 
     def is_fresh(self) -> bool:
-        """Tell whether the store has read everything in the folder."""
-        root = self._settings.root
-        return is_synced(self._database, root) and compare_with_disk(self._database, root).is_fresh
+        """Tell whether the store has read everything in the folders."""
+        roots = self._settings.roots
+        return is_synced(self._database, roots) and all(
+            compare_with_disk(self._database, root).is_fresh for root in roots
+        )
 
     def refresh(self) -> list[CollectCandidate]:
         """Bring the store up to date; return the files to collect."""
-        root, folder = self._settings.root, self._settings.folder
-        changes = compare_with_disk(self._database, root)
-        if not changes.is_fresh or not is_synced(self._database, root):
-            report = store_access.sync_store(self._database, root, folder, self._preferences, changes)
-            for skipped in sorted(set(report.failed) - self._reported):
-                output.warn_left_out(skipped.path, skipped.reason)
-            self._reported.update(report.failed)
-        self.candidates = find_candidates(self._database, root, self._settings.choice)
+        roots, folder = self._settings.roots, self._settings.folder
+        skipped: set[Skipped] = set()
+        for root in roots:
+            changes = compare_with_disk(self._database, root)
+            skipped.update(changes.look.skipped)
+            if not changes.is_fresh or not is_synced(self._database, root):
+                report = store_access.sync_store(self._database, root, folder, self._preferences, changes)
+                skipped.update(report.failed)
+        self.skipped = sorted(skipped)
+        output.warn_skipped(sorted(skipped - self._reported))
+        self._reported |= skipped
+        self.candidates = find_candidates(self._database, roots, self._settings.choice)
         return self.candidates
 
 
@@ -271,7 +289,7 @@ def _follow(plan: CollectionPlan, collected: _CollectedFolder, settings: _Collec
             pause = min(max(settings.every, pause * 2), max(settings.every, _LONGEST))
         _warn(report)
         if report.segments:
-            _print_report(plan, report, as_json, brief=True)
+            _print_report(plan, collected, report, as_json, brief=True)
 
 
 def _write_offsets(plan: CollectionPlan, collected: _CollectedFolder, settings: _CollectorSettings) -> None:
@@ -283,9 +301,11 @@ def _write_offsets(plan: CollectionPlan, collected: _CollectedFolder, settings: 
         plan.on_step("told")
 
 
-def _print_report(plan: CollectionPlan, report: CollectionReport, as_json: bool, *, brief: bool = False) -> None:
+def _print_report(
+    plan: CollectionPlan, collected: _CollectedFolder, report: CollectionReport, as_json: bool, *, brief: bool = False
+) -> None:
     waiting = plan.state.waiting()
-    data = {
+    counts = {
         "segments": report.segments,
         "bytes": report.bytes,
         "lines": report.lines,
@@ -297,10 +317,8 @@ def _print_report(plan: CollectionPlan, report: CollectionReport, as_json: bool,
         "failed": [{"path": path, "reason": reason} for path, reason in report.failed],
     }
     if as_json:
-        if brief:
-            click.echo(output.json_text(data).replace("\n", ""))
-        else:
-            output.write_json(data)
+        data = output.make_document("collect", counts, collected.skipped)
+        click.echo(output.json_line(data) if brief else output.json_text(data))
         return
     sent = f"{units.amount(report.segments, 'segment')}, {units.amount(report.lines, 'line')}"
     redacted = ", ".join(f"{kind} {number:,}" for kind, number in report.counts.most_common())
@@ -313,7 +331,7 @@ def _warn(report: CollectionReport) -> None:
         output.warn_left_out(path, reason)
     if abs(report.ahead) > _MAX_CLOCK_SKEW:
         skew = f"{abs(report.ahead) / 3600:,.1f} hours {'ahead of' if report.ahead > 0 else 'behind'} the store's"
-        output.warn(f"this machine's clock is {skew}: segments say so too; lines keep the times they have")
+        output.warn(f"this machine's clock is {skew}; segments record the offset, lines keep their times")
 
 
 def _status(folder: Path, as_json: bool) -> None:
@@ -334,17 +352,18 @@ def _status(folder: Path, as_json: bool) -> None:
                     "lines": sum(stream.lines for stream in sent),
                     "pending": len(waiting),
                     "pending_bytes": sum(segment.size for segment in waiting),
-                    "confirmed": None if last is None else _format_time(last / 1000),
+                    "confirmed_at": None if last is None else _format_time(last / 1000),
                 }
             )
     if as_json:
-        output.write_json(rows)
-        return
-    for row in rows:
-        output.print_heading(str(row["to"]))
-        output.print_pairs([(name.replace("_", " "), str(value)) for name, value in row.items() if name != "to"])
+        items = [{**row, "confirmed": row["confirmed_at"]} for row in rows]
+        output.write_document("collect-status", {"items": items}, [])
+    else:
+        for row in rows:
+            output.print_heading(str(row["to"]))
+            output.print_pairs([(name.replace("_", " "), str(value)) for name, value in row.items() if name != "to"])
     if not rows:
-        click.echo("Nothing was collected yet.", err=True)
+        raise NothingFound("nothing collected yet")
 
 
 def _enrol(folder: Path, rest: dict[str, Any]) -> Enrolment:
@@ -359,7 +378,8 @@ def _unit_options(rest: dict[str, Any]) -> list[str]:
     arguments = []
     for name in ("include", "exclude"):
         arguments += [word for value in rest[name] for word in (f"--{name}", value)]
-    for option in ("since", "extras", "rate", "state_file", "rules", "env_file", "config_dir"):
+    arguments += [word for value in rest["config_dirs"] if value is not None for word in ("--config-dir", value)]
+    for option in ("since", "extras", "rate", "state_file", "rules", "env_file"):
         if rest[option] is not None:
             # Absolute: the system starts the collector in another folder.
             value = rest[option].absolute() if isinstance(rest[option], Path) else rest[option]
@@ -389,7 +409,7 @@ def _install_service(to: str, folder: Path, *, only_print: bool, passed: Sequenc
     click.echo(f"wrote {path}")
     click.echo(f"start it: {service_commands(path, sys.platform)[0]}")
     if not (folder / "enrolment.json").exists():
-        click.echo("before that: unspool collect enrol --org NAME --user NAME", err=True)
+        click.echo("first run: unspool collect enrol --org NAME --user NAME", err=True)
 
 
 def _uninstall_service() -> None:
@@ -400,7 +420,7 @@ def _uninstall_service() -> None:
     with raise_unwritable(f"cannot remove `{path}`"):
         path.unlink()
     click.echo(f"removed {path}")
-    click.echo(f"end what runs: {service_commands(path, sys.platform)[1]}")
+    click.echo(f"stop the running collector with: {service_commands(path, sys.platform)[1]}")
 
 
 def _load_credentials(path: Path | None) -> None:
@@ -409,11 +429,11 @@ def _load_credentials(path: Path | None) -> None:
         return
     data = read_whole(path, 1024 * 1024)
     if path.stat().st_mode & 0o077:
-        raise Refused(f"others may read `{path}`, which holds credentials", hint=f"chmod 600 {path}")
+        raise Refused(f"other users can read `{path}`, which contains credentials", hint=f"run `chmod 600 {path}`")
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
         name, equals, value = line.strip().removeprefix("export ").partition("=")
         if not name or name.startswith("#"):
             continue
         if not equals or not name.replace("_", "").isalnum():
-            raise Unreadable(f"not `NAME=VALUE`: line {number} of `{path}`")
+            raise Unreadable(f"line {number} of `{path}` is not NAME=VALUE")
         os.environ.setdefault(name, value.strip("\"'"))

@@ -9,28 +9,30 @@ from typing import TYPE_CHECKING
 import click
 
 from unspool.cli import options, output
-from unspool.cli.main import step_hook
+from unspool.cli.main import SuggestingGroup, step_hook
 from unspool.cli.query.sql import format_options, print_query_error, write_answer
 from unspool.display import units
 from unspool.errors import Unreadable, UsageError
+from unspool.extras import require_extras
 from unspool.paths import data_folder
 
 if TYPE_CHECKING:
+    require_extras("sql", "team")
     from unspool.collect.lake import IngestReport
 
-_LAKE = click.option("--lake", "url", metavar="PATH|URL", required=True, help="The lake.")
-_FROM = click.option("--from", "source", metavar="URL", required=True, help="Where the collectors send segments to.")
+_LAKE = click.option("--lake", "url", metavar="PATH|URL", required=True, help="Folder or URL of the lake")
+_FROM = click.option("--from", "source", metavar="URL", required=True, help="Destination of the collectors")
 
 _MEMORY = 8 << 30
 """Bytes of address space that a query may use: a lake holds the sessions of many users."""
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def lake() -> None:
-    """Make Delta tables of what collectors send, and ask them.
+    """Build Delta tables from collected sessions, and query them.
 
-    A lake is a folder or URL with one Delta table for each table of `unspool sql`, with `org`, `user` and `device`.
-    DuckDB, Polars, Spark and whatever else reads Delta tables can read it; docs/team.md tells how.
+    A lake is a folder or URL with one Delta table for each table of `unspool sql`, with `org`, `user` and `device`
+    columns. DuckDB, Polars, Spark and other programs that read Delta tables can read it; see docs/team.md.
     """
 
 
@@ -38,26 +40,25 @@ def lake() -> None:
 @click.argument("url", metavar="PATH|URL")
 @options.json_option
 def init(url: str, as_json: bool) -> None:
-    """Make an empty lake, or the tables that are missing in one."""
+    """Create an empty lake, or the missing tables of an existing one."""
+    require_extras("sql", "team")
     from unspool.collect.lake import create_lake, lake_tables
 
     created, tables = create_lake(url, os.environ), list(lake_tables())
     data = {"lake": created.url, "tables": tables}
-    output.print_result(data, f"{len(tables)} tables at {created.url}", as_json=as_json)
+    output.print_result("lake-init", data, f"{len(tables)} tables at {created.url}", as_json=as_json)
 
 
 @lake.command()
 @_FROM
-@click.option("--to", "url", metavar="PATH|URL", required=True, help="The lake.")
-@click.option("--follow", is_flag=True, help="Go on with what comes.")
+@click.option("--to", "url", metavar="PATH|URL", required=True, help="Folder or URL of the lake")
+@click.option("--follow", is_flag=True, help="Keep running and ingest new segments")
 @click.option(
     "--every", metavar="SECONDS", type=click.FloatRange(min=0.1), default=10, show_default=True,
-    help="How often to look, with --follow.",
+    help="With --follow: how often to check for new segments",
 )  # fmt: skip
-@click.option(
-    "--workers", type=click.IntRange(1, 4), default=1, show_default=True, help="Processes that do it together."
-)
-@click.option("--again", is_flag=True, help="Derive everything anew: with new prices, or after an upgrade.")
+@click.option("--workers", type=click.IntRange(1, 4), default=1, show_default=True, help="Number of worker processes")
+@click.option("--again", is_flag=True, help="Rebuild all derived rows, with new prices or after an upgrade")
 @options.json_option
 @click.pass_context
 def ingest(
@@ -73,9 +74,10 @@ def ingest(
 ) -> None:
     """Read segments into the tables, each line once.
 
-    Any number may run at the same time, on any machines. What was begun and not finished, the next one finishes. A
-    segment that cannot be read is named in the table `quarantine`, and its stream waits; the exit code is 4 then.
+    Several ingests can run at the same time, on different machines. Each one also finishes what an interrupted one
+    started. An unreadable segment goes to the table `quarantine` and its stream waits; the exit code is then 4.
     """
+    require_extras("sql", "team")
     from unspool.collect.lake import IngestJob, IngestReport, run
 
     job = IngestJob(source, url, again, workers, step_hook())
@@ -96,9 +98,9 @@ def ingest(
 def _print_report(report: IngestReport, as_json: bool) -> None:
     if as_json:
         bad = [{"name": segment.name, "size": segment.size, "reason": segment.reason} for segment in report.bad]
-        click.echo(output.json_line({**report._asdict(), "bad": bad}))
+        click.echo(output.json_line(output.make_document("lake-ingest", {**report._asdict(), "bad": bad})))
         return
-    waiting = f", {report.waiting:,} streams wait behind a gap" if report.waiting else ""
+    waiting = f", {report.waiting:,} streams wait for a missing segment" if report.waiting else ""
     ingested = f"{report.lines:,} lines of {report.segments:,} segments, {units.size(report.bytes)}"
     output.print_line(f"{ingested}, {report.seconds:.1f} s{waiting}")
     for segment in report.bad:
@@ -109,35 +111,37 @@ def _print_report(report: IngestReport, as_json: bool) -> None:
 @_LAKE
 @click.option(
     "--older-than", "days", metavar="DAYS", type=click.IntRange(min=0), default=1, show_default=True,
-    help="Only partitions of days before: later ones still change.",
+    help="Only partitions before this day; later ones still change",
 )  # fmt: skip
 @options.json_option
 def compact(url: str, days: int, as_json: bool) -> None:
-    """Make one file of many small ones. Nobody who reads or writes has to wait."""
+    """Merge small files into larger ones, without blocking readers or writers."""
+    require_extras("sql", "team")
     from unspool.collect.lake import maintenance, open_lake
 
     compacted = maintenance.compact_tables(open_lake(url, os.environ), days)
-    data = {name: result._asdict() for name, result in compacted.items()}
+    data = {"tables": [{"table": name, **result._asdict()} for name, result in compacted.items()]}
     removed = sum(result.removed for result in compacted.values())
     added = sum(result.added for result in compacted.values())
-    output.print_result(data, f"{removed:,} files became {added:,}", as_json=as_json)
+    output.print_result("lake-compact", data, f"{removed:,} files became {added:,}", as_json=as_json)
 
 
 @lake.command()
 @_LAKE
 @click.option(
     "--hours", type=click.IntRange(min=0), default=168, show_default=True,
-    help="Keep files that were in use until so many hours ago: whoever reads or writes may still need them.",
+    help="Keep files that were in use during the last N hours; running queries may need them",
 )  # fmt: skip
-@click.option("--yes", is_flag=True, help="Remove them; without, only count.")
+@click.option("--yes", is_flag=True, help="Remove the files; without it, only count them")
 @options.json_option
 def vacuum(url: str, hours: int, yes: bool, as_json: bool) -> None:
-    """Remove files that no table needs any more."""
+    """Remove files that no table needs."""
+    require_extras("sql", "team")
     from unspool.collect.lake import maintenance, open_lake
 
     count = maintenance.vacuum_tables(open_lake(url, os.environ), hours, really=yes)
-    line = f"{count:,} files {'removed' if yes else 'could go; `--yes` removes them'}"
-    output.print_result({"files": count, "removed": yes}, line, as_json=as_json)
+    line = f"{count:,} files {'removed' if yes else 'can be removed; add `--yes` to remove them'}"
+    output.print_result("lake-vacuum", {"files": count, "removed": yes}, line, as_json=as_json)
 
 
 @lake.command()
@@ -146,20 +150,22 @@ def vacuum(url: str, hours: int, yes: bool, as_json: bool) -> None:
 @options.json_option
 @click.pass_context
 def verify(ctx: click.Context, url: str, source: str, as_json: bool) -> None:
-    """Compare manifests, segments and tables: is every line there, once?
+    """Check that every line is in the tables exactly once.
 
-    Exits with 0 only when everything that devices say they sent is in the store, and every segment in the tables.
+    Compares manifests, segments and tables. Exits with 0 only if the store has everything that the devices sent, and
+    the tables have every segment.
     """
+    require_extras("sql", "team")
     from unspool.collect.lake import open_lake, open_source, verify_lake
 
     report = verify_lake(open_lake(url, os.environ), open_source(source, os.environ))
     if as_json:
         problems = [problem._asdict() for problem in report.problems]
-        output.write_json({**report._asdict(), "problems": problems, "whole": not problems})
+        output.write_document("lake-verify", {**report._asdict(), "problems": problems, "whole": not problems})
     else:
         for problem in report.problems:
             output.print_line(f"{problem.what}: {problem.where}: {problem.words}")
-        result = f"{len(report.problems):,} things are wrong" if report.problems else "whole"
+        result = f"{len(report.problems):,} problems" if report.problems else "whole"
         numbers = f"{report.streams:,} streams, {report.segments:,} segments, {report.lines:,} lines"
         output.print_line(f"{numbers} of {report.devices:,} devices: {result}")
     if report.problems:
@@ -169,8 +175,8 @@ def verify(ctx: click.Context, url: str, source: str, as_json: bool) -> None:
 @lake.command()
 @click.argument("query", required=False)
 @_LAKE
+@options.json_or_lines_options
 @format_options
-@options.json_option
 @click.pass_context
 def sql(
     ctx: click.Context,
@@ -180,13 +186,13 @@ def sql(
     form: str,
     target: str | None,
     timeout: float,
-    as_json: bool,
 ) -> None:
-    """Ask in SQL. Without a QUERY it is read from stdin.
+    """Run an SQL query. Without QUERY, read it from stdin.
 
-    The tables are those of `unspool sql`, with `org`, `user` and `device`; `entries` has the lines themselves. The
-    engine can open the files that the tables' own logs name, and nothing else.
+    The tables are those of `unspool sql`, with `org`, `user` and `device` columns; `entries` has the raw lines. The SQL
+    engine can open only the files that the tables' logs name.
     """
+    require_extras("sql", "team")
     from unspool.collect.lake import engine_setup, open_lake
     from unspool.store.sql import EngineStopped, QueryLimits, SqlEngine
 
@@ -195,7 +201,7 @@ def sql(
     setup, folder = engine_setup(open_lake(url, os.environ), data_folder(os.environ) / "lakes", query)
     with SqlEngine(setup, str(folder), QueryLimits(_MEMORY, deadline=timeout or None)) as engine:
         try:
-            write_answer(engine, query, "json" if as_json else form, target)
+            write_answer(engine, query, form, target)
         except (UsageError, EngineStopped) as error:
             print_query_error(error)
             ctx.exit(error.exit_code)

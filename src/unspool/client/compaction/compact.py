@@ -97,7 +97,7 @@ async def summarize(body: Json, window: TokenWindow, ask: AskModel, hint: str = 
     compaction = _Compaction(body, window, ())
     words, why = await _ask_for_summary(compaction, ask, hint)
     if words is None and why is not None:
-        raise ApiFailed(f"no summary came: {why}", hint="nothing was changed; try again")
+        raise ApiFailed(f"the model wrote no summary: {why}", hint="nothing was changed; try again")
     return compaction.summarize(words, why)
 
 

@@ -7,19 +7,30 @@ Rules
   1. A line that is neither is reported on stderr; the chat continues.
   2. A request is answered once: with `success`, or with `error` and the reason.
   3. A program that may allow a tool call may not change it: a changed input is a refusal, and says so.
+  4. A program is asked with all that a person in a terminal sees: the change that an edit would make (`file_change`,
+     and in words `description`), and the choices beyond yes and no (`permission_suggestions`). An update that comes
+     back in `updatedPermissions` acts only if it was suggested.
+  5. A rule whose commands run in the sandbox is suggested for `userSettings`, with `"sandboxed": true`. The SDK for
+     Python drops fields that it does not know, so the destination alone has to say it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserQuestion
-from unspool.client.tool_result import Json
-from unspool.permissions import RuleDecision
+from unspool.client.tool_result import FileChange, Json
+from unspool.format.tools import EDIT_TOOLS
+from unspool.permissions import RuleDecision, split_rules
+
+_SANDBOXED = "userSettings"
+"""Where a sandboxed rule is suggested for: such rules are in a file of the user's own, and no other rule is."""
+_MAX_DESCRIBED_LINES = 200
+"""Of a change; all of it is in `file_change`."""
 
 
 class UserMessage(NamedTuple):
@@ -74,16 +85,16 @@ def parse_line(line: bytes) -> InputMessage | None:
         case {"type": "keep_alive" | "control_cancel_request" | "update_environment_variables"}:
             return None
         case {"type": str(kind)}:
-            return InvalidInput(f"a `{kind}` that is not one, or is not known here")
+            return InvalidInput(f"invalid or unknown `{kind}`")
         case _:
-            return InvalidInput("an object with a `type` was expected")
+            return InvalidInput("expected an object with a `type`")
 
 
 def _parse_prompt(content: str | list[Any], value: Json) -> UserMessage | InvalidInput:
     if isinstance(content, list) and not all(isinstance(block, dict) and "type" in block for block in content):
-        return InvalidInput("the content of a message is a text or a list of blocks")
+        return InvalidInput("the content of a message must be a string or a list of blocks")
     if not content or (isinstance(content, str) and not content.strip()):
-        return InvalidInput("a message that says nothing")
+        return InvalidInput("the message is empty")
     uuid = value.get("uuid")
     return UserMessage(content, uuid if isinstance(uuid, str) else None)
 
@@ -116,7 +127,7 @@ class RemoteUser:
     def close(self) -> None:
         """End all open requests, as refused: the program is gone."""
         for id in list(self._pending):
-            self.resolve(ControlResponse(id, {}, "nobody is there any more"))
+            self.resolve(ControlResponse(id, {}, "the other end has closed the connection"))
 
     async def ask_permission(self, request: PermissionRequest, decision: RuleDecision) -> PermissionAnswer:
         """Ask the program whether a tool call may run."""
@@ -124,18 +135,20 @@ class RemoteUser:
             request.tool,
             request.input,
             tool_use_id=request.call_id,
-            permission_suggestions=[_suggestion(rule) for rule in decision.suggestions],
+            permission_suggestions=_suggest_updates(request, decision),
             decision_reason=decision.why,
             **({"agent_id": request.agent} if request.agent else {}),
+            **({"description": described} if (described := _describe(request, decision)) else {}),
+            **({"file_change": _change_as_json(request.change)} if request.change is not None else {}),
         )
         if answer.error is not None or answer.response.get("behavior") != "allow":
             return PermissionAnswer(allowed=False, words=str(answer.response.get("message") or answer.error or ""))
         # The rules have judged the input of the model; another one would run without having been judged.
         if answer.response.get("updatedInput", request.input) not in (request.input, None):
             return PermissionAnswer(
-                allowed=False, words="the input was changed by who allowed it, which is not supported here"
+                allowed=False, words="the permission response changed the input, which is not supported"
             )
-        return _kept_rule(answer.response.get("updatedPermissions"), decision)
+        return _apply_updates(answer.response.get("updatedPermissions"), request, decision)
 
     async def ask_questions(self, questions: tuple[UserQuestion, ...]) -> dict[str, str] | None:
         """Ask the program for the answers to questions."""
@@ -176,18 +189,74 @@ class RemoteUser:
             raise
 
 
-def _kept_rule(updates: object, decision: RuleDecision) -> PermissionAnswer:
-    """Return the answer with the first of our suggested rules that the program wants to keep, and where."""
-    # Only a rule that we suggested is kept: the program cannot add another one in this way.
-    for update in updates if isinstance(updates, list) else []:
-        for rule in decision.suggestions:
-            if isinstance(update, dict) and update.get("rules") == _suggestion(rule)["rules"]:
-                is_lasting = update.get("destination") == "localSettings"
-                return PermissionAnswer(allowed=True, rule=rule, keep="local" if is_lasting else "session")
-    return PermissionAnswer(allowed=True)
+def _suggest_updates(request: PermissionRequest, decision: RuleDecision) -> list[Json]:
+    """Return what the program may answer beyond yes and no, as updates of permissions."""
+    updates: list[Json] = []
+    if request.tool in EDIT_TOOLS:
+        updates.append({"type": "setMode", "mode": "acceptEdits", "destination": "session"})
+    for rule in decision.suggestions:
+        added: Json = {"type": "addRules", "rules": _rules_as_json(rule), "behavior": "allow"}
+        if request.rule_file is not None:
+            updates.append({**added, "destination": "localSettings"})
+        if request.sandboxed_rule_file is not None:
+            updates.append({**added, "destination": _SANDBOXED, "sandboxed": True})
+        updates.append({**added, "destination": "session"})
+    return updates
 
 
-def _suggestion(rule: str) -> Json:
-    tool, bracket, content = rule.partition("(")
-    named = {"toolName": tool, **({"ruleContent": content.removesuffix(")")} if bracket else {})}
-    return {"type": "addRules", "rules": [named], "behavior": "allow", "destination": "localSettings"}
+def _apply_updates(updates: object, request: PermissionRequest, decision: RuleDecision) -> PermissionAnswer:
+    """Return the answer with what the program wants from now on: the first rule of ours that it names, and the mode."""
+    given = [update for update in updates if isinstance(update, dict)] if isinstance(updates, list) else []
+    sets_mode = any(update.get("type") == "setMode" and update.get("mode") == "acceptEdits" for update in given)
+    mode = "acceptEdits" if sets_mode and request.tool in EDIT_TOOLS else None
+    for update in given:
+        # Only a rule that we suggested is kept: the program cannot add another one in this way.
+        named = _without_nulls(update.get("rules"))
+        rule = next((rule for rule in decision.suggestions if named == _rules_as_json(rule)), None)
+        sandboxed = update.get("sandboxed") is True or update.get("destination") == _SANDBOXED
+        if rule is None or (sandboxed and request.sandboxed_rule_file is None):
+            continue
+        is_lasting = update.get("destination") in ("localSettings", _SANDBOXED)
+        keep: Literal["local", "session"] = "local" if is_lasting else "session"
+        return PermissionAnswer(allowed=True, rule=rule, keep=keep, sandboxed=sandboxed, mode=mode)
+    return PermissionAnswer(allowed=True, mode=mode)
+
+
+def _rules_as_json(suggestion: str) -> list[Json]:
+    """Return a suggestion, which may be several rules, as the protocol has rules."""
+    rules = []
+    for rule in split_rules(suggestion):
+        tool, bracket, content = rule.partition("(")
+        rules.append({"toolName": tool, **({"ruleContent": content.removesuffix(")")} if bracket else {})})
+    return rules
+
+
+def _without_nulls(rules: object) -> list[object]:
+    """Return rules without the fields that are null: the SDK for Python writes them so."""
+    listed = rules if isinstance(rules, list) else []
+    return [
+        {name: value for name, value in rule.items() if value is not None} if isinstance(rule, dict) else rule
+        for rule in listed
+    ]
+
+
+def _describe(request: PermissionRequest, decision: RuleDecision) -> str:
+    """Return in words what a person should see before the answer."""
+    lines = [f"it would fail: {request.problem}"] if request.problem is not None else []
+    for rule in decision.suggestions[:1]:
+        if request.rule_file is not None:
+            lines.append(f"always: {rule} is written to {request.rule_file}")
+        if request.sandboxed_rule_file is not None:
+            lines.append(f"always, in the sandbox: {rule} is written to {request.sandboxed_rule_file} (`sandboxed`)")
+    if request.change is not None:
+        changed = [f"{'creates' if request.change.is_new else 'changes'} {request.change.path}"]
+        for hunk in request.change.hunks:
+            changed.append(f"@@ -{hunk['oldStart']},{hunk['oldLines']} +{hunk['newStart']},{hunk['newLines']} @@")
+            changed += hunk["lines"]
+        more = len(changed) - _MAX_DESCRIBED_LINES
+        lines += [*changed[:_MAX_DESCRIBED_LINES], *([f"… {more} more lines"] if more > 0 else [])]
+    return "\n".join(lines)
+
+
+def _change_as_json(change: FileChange) -> Json:
+    return {"file_path": change.path, "is_new": change.is_new, "structured_patch": change.hunks}

@@ -113,7 +113,7 @@ class HeadlessRun:
         if self._failed is not None:
             self._complain(self._failed.message, self._failed.hint)
         elif message := stream_json.limit_message(ended):
-            self._complain(message, f"`unspool chat --resume {self._chat.session_id}` goes on")
+            self._complain(message, f"resume with `unspool chat --resume {self._chat.session_id}`")
 
     async def _listen(
         self, messages: AsyncIterator[control_protocol.InputMessage], remote: control_protocol.RemoteUser | None
@@ -130,7 +130,7 @@ class HeadlessRun:
                 case control_protocol.ControlResponse() if remote is not None:
                     remote.resolve(message)
                 case control_protocol.InvalidInput(reason=reason):
-                    self._complain(f"a line of the input was passed over: {reason}", None)
+                    self._complain(f"skipped a line of the input: {reason}", None)
         # Nobody can answer any more: what still waits for permission is refused.
         if remote is not None:
             remote.close()

@@ -33,7 +33,7 @@ _LIMIT_MESSAGES = {
     "max_cost": "reached the maximum cost",
     "max_total_tokens": "reached the maximum number of tokens",
     "max_seconds": "reached the maximum time",
-    "context_full": "the conversation does not fit the context window any more",
+    "context_full": "the conversation no longer fits the context window",
 }
 
 

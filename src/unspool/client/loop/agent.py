@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from unspool.client import events
+from unspool.client.command_sandbox import CommandSandbox
 from unspool.client.compaction.token_window import TokenWindow
 from unspool.client.config import ChatRuntime, ChatSettings, TurnLimits
 from unspool.client.loop.compaction_policy import CompactionPolicy
@@ -51,6 +52,8 @@ class Services(NamedTuple):
     """Called with a function that names the current model, and one that counts usage."""
     is_hidden: Callable[[Path], bool] = lambda path: False
     """Tells whether a rule denies reading a file: searches leave it out."""
+    sandbox: CommandSandbox | None = None
+    """The sandbox of commands; None: they run without one."""
     make_window: Callable[[str, int | None], TokenWindow] = TokenWindow
     """Called with a model and the size of the context window that the user has set."""
 
@@ -165,6 +168,7 @@ class ChatAgent:
             back_up=self.shared.backups.back_up,
             is_hidden=services.is_hidden,
             report_progress=lambda call_id, data: self.queue.put(events.CallProgressed(id=call_id, data=data)),
+            sandbox=services.sandbox,
         )
 
     def _take_session_input(self) -> None:

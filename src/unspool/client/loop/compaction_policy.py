@@ -135,7 +135,11 @@ class CompactionPolicy:
     def _apply(self, result: CompactedMessages, trigger: Trigger) -> events.ContextCompacted:
         if not result.fits:
             words = f"prompt is too long: {result.after} tokens > {self.window.size} maximum"
-            raise ApiFailed(words, hint="system prompt, tools and CLAUDE.md alone fill the window", status=400)
+            raise ApiFailed(
+                words,
+                hint="shorten CLAUDE.md or use fewer tools; they fill the context window without any conversation",
+                status=400,
+            )
         # Pruned or truncated messages are not written: the file has all of it, and a resumed session is pruned again.
         if result.summary is None:
             self.transcript.conversation.replace(result.messages)

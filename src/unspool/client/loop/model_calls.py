@@ -205,7 +205,10 @@ class ModelCalls:
             await self.queue.take(self.runtime.pause(breaks))
             if breaks == MAX_BREAKS:
                 break
-        raise ApiFailed("the answer broke off again and again", hint="what was said before is kept: try again later")
+        raise ApiFailed(
+            "the connection was lost several times during the response",
+            hint="the conversation is saved; try again later",
+        )
 
     async def _read_response(self, reply: ReplyStream) -> None:
         """Send the next request in a job, and handle the events of its response until it is over."""

@@ -41,11 +41,11 @@ _NAMES_IN_REFUSALS = {
 }
 """What a refusal names, by feature; the first that fits counts."""
 _EFFECTS = {
-    "caching": "nothing is cached",
-    "signatures": "what was thought before is not sent again",
-    "thinking": "the model does not think aloud",
-    "betas": "no beta is asked for",
-    "system_blocks": "the system prompt goes as one text",
+    "caching": "prompt caching is off",
+    "signatures": "earlier thinking is not sent",
+    "thinking": "thinking is off",
+    "betas": "no beta features",
+    "system_blocks": "the system prompt is sent as one string",
     "tools": "the model has no tools",
 }
 

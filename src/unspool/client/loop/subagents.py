@@ -36,7 +36,7 @@ async def run_subagent(parent: ChatAgent, task: AgentTask, call_id: str) -> Tool
     if definition is None:
         raise ToolFailed(f"Agent type '{task.kind}' not found.")
     if parent.depth >= MAX_DEPTH:
-        raise ToolFailed("No agent can be sent from here: agents may not be nested any deeper. Do it yourself.")
+        raise ToolFailed("Agents cannot be nested any deeper. Do the work yourself.")
     run = _SubagentRun(parent, task, definition, call_id)
     if task.background:
         return await run.start_in_background()
@@ -155,8 +155,8 @@ class _SubagentRun:
         """Return the texts of the last response as the result of the tool call."""
         content = [{"type": "text", "text": str(b["text"])} for b in self._last_content if b.get("type") == "text"]
         if ended.ending not in ("end_turn", "stop_sequence"):
-            content.append({"type": "text", "text": f"(The agent did not end by itself: {ended.ending}.)"})
-        content = content or [{"type": "text", "text": "(The agent said nothing.)"}]
+            content.append({"type": "text", "text": f"(The agent was stopped: {ended.ending}.)"})
+        content = content or [{"type": "text", "text": "(The agent returned no text.)"}]
         result = {
             "status": "completed",
             "prompt": self._task.prompt,

@@ -14,11 +14,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 
 from unspool.client import events
+from unspool.client.command_sandbox import SandboxLevel
 from unspool.client.loop.inbox import Emit, EventQueue, Interrupted, JobEnded, ListenerFailed
 from unspool.client.protocols import PermissionAnswer, PermissionRequest
 from unspool.client.session import wordings
@@ -28,8 +30,10 @@ from unspool.client.session.transcript import Transcript
 from unspool.client.session.writer import write_private_file
 from unspool.client.tool import Tool
 from unspool.client.tool_context import ToolContext
-from unspool.client.tool_result import Json, ToolOutcome
+from unspool.client.tool_result import FileChange, Json, ToolOutcome
+from unspool.client.tools.registry import check_input, preview_call
 from unspool.client.tools.shell.bash import find_pull_request
+from unspool.errors import UnspoolError
 from unspool.format import written_lines as lines
 from unspool.permissions import RuleDecision
 
@@ -43,8 +47,14 @@ class PermissionCheck(Protocol):
     def judge(self, tool: str, input: Json, context: ToolContext) -> RuleDecision:
         """Return whether a call is allowed, denied, or the user has to be asked."""
 
-    def keep(self, rule: str, where: Literal["once", "session", "local"]) -> None:
+    def keep(self, rule: str, where: Literal["once", "session", "local"], *, sandboxed: bool = False) -> None:
         """Keep a rule that the user gave."""
+
+    def rule_file(self, *, sandboxed: bool = False) -> Path | None:
+        """Return the file that a rule is written to, if it is kept for good; None if there is none."""
+
+    def can_sandbox(self, tool: str, input: Json) -> bool:
+        """Return whether a call is a command that can run in the sandbox."""
 
 
 class RequestedCall(NamedTuple):
@@ -125,6 +135,9 @@ class ToolRunner:
         if call.tool is None:
             text = f"Error: No such tool available: {call.name}"
             return ToolOutcome(content=f"<tool_use_error>{text}</tool_use_error>", result=text, is_error=True)
+        # Before permission: nobody is asked about a call that cannot be made.
+        if (invalid := check_input(call.tool, call.input)) is not None:
+            return invalid
         refusal = await self._ask_permission(call, call.tool)
         if refusal is not None:
             return refusal
@@ -139,11 +152,15 @@ class ToolRunner:
                 # While this call waited for its turn, the user may have given a rule that decides it.
                 decision = self.permissions.judge(tool.name, call.input, self.context)
                 if decision.behaviour == "ask":
-                    request = PermissionRequest(call.id, tool.name, call.input, call.target, self.agent)
+                    request = make_permission_request(call, tool, self.context, self.permissions)
+                    if isinstance(request, ToolOutcome):
+                        return request
+                    request = msgspec.structs.replace(request, agent=self.agent)
                     answer = await self.context.user.ask_permission(request, decision)
                     return self._apply_answer(call, decision, answer)
         if decision.behaviour == "deny":
             return self._deny(call, f"Permission to use {tool.name} has been denied: {decision.why}", decision.why)
+        set_sandbox_level(self.context, call.id, decision.sandbox)
         return None
 
     def _apply_answer(
@@ -153,14 +170,18 @@ class ToolRunner:
             self.context.mode = answer.mode
             self.queue.put(events.ModeChanged(mode=answer.mode))
         if answer.allowed:
-            if answer.rule is not None and answer.keep != "once":
-                self.permissions.keep(answer.rule, answer.keep)
+            set_sandbox_level(self.context, call.id, "edit" if answer.sandboxed else None)
+            if (problem := keep_answered_rule(answer, self.permissions)) is not None:
+                self.queue.put(events.FeatureDisabled(what="the rule applies to this session only", why=problem))
             return None
         if answer.words:
             return self._deny(call, wordings.REJECTED_WITH + answer.words, answer.words, wordings.REJECTED_RESULT)
         if not answer.stops:
             name = call.tool.name if call.tool else call.name
-            text = f"Permission to use {name} was not granted ({decision.why}). Do without it, or say what is needed."
+            text = (
+                f"Permission to use {name} was not granted ({decision.why}). Continue without it, or ask the "
+                "user for it."
+            )
             return self._deny(call, text, decision.why)
         self._is_stopped = True
         return self._deny(call, wordings.REJECTED, "the user rejected it", wordings.REJECTED_RESULT)
@@ -207,6 +228,48 @@ class ToolRunner:
     def _parse_call(self, block: Json) -> RequestedCall:
         name, input = str(block.get("name", "")), block.get("input")
         return RequestedCall(block["id"], name, input if isinstance(input, dict) else {}, self.tools.get(name))
+
+
+def make_permission_request(
+    call: RequestedCall, tool: Tool, context: ToolContext, permissions: PermissionCheck
+) -> PermissionRequest | ToolOutcome:
+    """Return what a user is asked about a call, with the change it would make; its outcome if it cannot be made."""
+    preview = preview_call(tool, call.input, context, call.id)
+    failed = preview if isinstance(preview, ToolOutcome) else None
+    # Why a file cannot be changed tells whether it is there: the model learns that without a question only of files
+    # that it may read.
+    if failed is not None and permissions.judge("Read", {"file_path": call.target}, context).behaviour == "allow":
+        return failed
+    file = permissions.rule_file()
+    sandboxed = permissions.rule_file(sandboxed=True) if permissions.can_sandbox(tool.name, call.input) else None
+    return PermissionRequest(
+        call.id,
+        tool.name,
+        call.input,
+        call.target,
+        change=preview if isinstance(preview, FileChange) else None,
+        problem=str(failed.content) if failed is not None else None,
+        rule_file=str(file) if file is not None else None,
+        sandboxed_rule_file=str(sandboxed) if sandboxed is not None else None,
+    )
+
+
+def set_sandbox_level(context: ToolContext, call_id: str, allowed: SandboxLevel | None) -> None:
+    """Set the sandbox that a command runs in; `allowed` is None if a person or a rule approved it without one."""
+    sandbox = context.sandbox
+    if sandbox is not None and (level := sandbox.level_of(allowed)) is not None:
+        context.sandbox_levels[call_id] = level
+
+
+def keep_answered_rule(answer: PermissionAnswer, permissions: PermissionCheck) -> str | None:
+    """Keep the rule of an answer; return why it could not be written, if so: it holds in this session all the same."""
+    if answer.rule is None or answer.keep == "once":
+        return None
+    try:
+        permissions.keep(answer.rule, answer.keep, sandboxed=answer.sandboxed)
+    except UnspoolError as error:
+        return error.message
+    return None
 
 
 def _batches(calls: Sequence[RequestedCall]) -> Iterator[list[RequestedCall]]:

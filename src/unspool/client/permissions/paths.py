@@ -8,17 +8,21 @@ Rules
 
 from __future__ import annotations
 
-import glob
+import os
+import posixpath
+import re
 from collections.abc import Iterable
-from itertools import islice
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import InvalidToolCall
-from unspool.permissions import PARENT_IN_PATTERN, WorkspacePaths, split_absolute_glob
+from unspool.permissions import MAGIC, PARENT_IN_PATTERN, WorkspacePaths, split_absolute_glob
 
 _MAX_GLOB_MATCHES = 500
 """A glob that matches more files is not resolved."""
+_MAX_LOOKED_AT = 50_000
+"""A glob for which more names have to be looked at is not resolved: stars in several parts can mean the whole disk."""
 
 
 class PathsOnDisk(WorkspacePaths):
@@ -43,19 +47,38 @@ class PathsOnDisk(WorkspacePaths):
         except (OSError, RuntimeError, ValueError):
             return None
 
-    def expand_glob(self, pattern: str) -> list[str] | None:
-        """Return the paths that match an absolute glob; None if they are too many."""
-        every = glob.iglob(pattern, include_hidden=True)  # noqa: PTH207 - `Path.glob` takes no absolute pattern
-        matches = list(islice(every, _MAX_GLOB_MATCHES + 1))
-        return matches if len(matches) <= _MAX_GLOB_MATCHES else None
+    def expand_glob(self, pattern: str, *, hidden: bool = True) -> list[str] | None:
+        """Return the paths that match an absolute glob; None if they are too many.
+
+        With `hidden`, `*` matches also names that begin with a dot.
+        """
+        found, looked_at = ["/"], 0
+        for part in filter(None, pattern.split("/")):
+            if not MAGIC.search(part):
+                found = [posixpath.join(folder, part) for folder in found]
+                continue
+            # `[…]` differs between shells: any character counts as matched.
+            wild = re.sub(r"\[.[^]]*\]", "?", part)
+            matched: list[str] = []
+            for folder in found:
+                names = _list_names(folder)
+                looked_at += len(names)
+                if looked_at > _MAX_LOOKED_AT or len(matched) > _MAX_GLOB_MATCHES:
+                    return None
+                shown = names if hidden or part.startswith(".") else [name for name in names if name[0] != "."]
+                matched += [posixpath.join(folder, name) for name in shown if fnmatchcase(name, wild)]
+            found = matched
+        return [path for path in found if os.path.lexists(path)] if len(found) <= _MAX_GLOB_MATCHES else None
+
+    # With `os.path`, which answers False for what cannot be reached: `Path` raises a `PermissionError` then.
 
     def is_file(self, path: str) -> bool:
         """Return whether there is such a file."""
-        return Path(path).is_file()
+        return os.path.isfile(path)  # noqa: PTH113
 
     def is_folder(self, path: str) -> bool:
         """Return whether there is such a folder."""
-        return Path(path).is_dir()
+        return os.path.isdir(path)  # noqa: PTH112
 
     def has_ordinary_repository(self, folders: Iterable[str]) -> bool:
         """Return whether git finds a repository in `.git`, or none.
@@ -64,25 +87,38 @@ class PathsOnDisk(WorkspacePaths):
         """
         for folder in map(Path, folders):
             for place in (folder, *folder.parents):
-                if (place / ".git").exists():
+                if os.path.lexists(place / ".git"):
                     break
-                if (place / "HEAD").exists() and (place / "objects").exists() and (place / "refs").exists():
+                if all(os.path.lexists(place / name) for name in ("HEAD", "objects", "refs")):
                     return False
         return True
 
     def is_shadowed(self, program: str, base: str) -> bool:
-        """Return whether a name would run a file of the workspace, which anybody may have put there."""
+        """Return whether a name would run a file of the workspace, which anybody may have put there.
+
+        The shims of version managers count, too: which program they run is in a file of the workspace.
+        """
         places = (Path(base, entry or ".", program) for entry in self._search_path())
-        found = next((place for place in places if place.is_file()), None)
-        return found is not None and any(self.is_inside(str(path.resolve())) for path in (found.parent, found))
+        found = next((place for place in places if self.is_file(str(place))), None)
+        if found is None:
+            return False
+        is_shim = found.parent.name == "shims" or found.parent.match(".volta/bin")
+        return is_shim or any(self.is_inside(str(path.resolve())) for path in (found.parent, found))
 
     def is_found_by_relative_entry(self, program: str, base: str) -> bool:
         """Return whether a program is found through an entry of `PATH` that depends on where the shell is."""
         relative = [entry for entry in self._search_path() if not Path(entry).is_absolute()]
-        return any(Path(base, entry, program).is_file() for entry in relative)
+        return any(self.is_file(str(Path(base, entry, program))) for entry in relative)
 
     def _search_path(self) -> list[str]:
         return self.environment.get("PATH", "").split(":")
+
+
+def _list_names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - names are wanted, and `Path.iterdir` makes an object of each
+    except (OSError, ValueError):  # a name with half a character in it, or with a null
+        return []
 
 
 def resolve_path(path: str, context: ToolContext) -> Path:

@@ -2,6 +2,8 @@
 
 Rules
   1. Only rules allow. The contents of files, results and prompts are never looked at here.
+  2. A rule that is kept as sandboxed allows a command only if the command runs in the sandbox: not where none works,
+     and not if the command is to run outside of it.
 """
 
 from __future__ import annotations
@@ -10,11 +12,16 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
+from unspool.client.command_sandbox import CommandSandbox
+from unspool.client.permissions.kept_rules import FolderRules, KeptRules
 from unspool.client.permissions.paths import PathsOnDisk
-from unspool.client.permissions.settings import add_local_rule
+from unspool.client.permissions.settings import add_local_rule, local_settings_file
 from unspool.client.tool_context import ToolContext
 from unspool.errors import UsageError
 from unspool.permissions import (
+    SHELL_TOOL,
     CallCheck,
     EffectiveSettings,
     PartDecision,
@@ -33,9 +40,22 @@ Json: TypeAlias = dict[str, Any]
 class PermissionPolicy:
     """The permission rules of one session; its agents have the same."""
 
-    def __init__(self, settings: EffectiveSettings | None = None, *, root: Path, trusted: bool = False) -> None:
+    def __init__(
+        self,
+        settings: EffectiveSettings | None = None,
+        *,
+        root: Path,
+        trusted: bool = False,
+        sandbox: CommandSandbox | None = None,
+        kept: KeptRules | None = None,
+    ) -> None:
         self.settings = settings or EffectiveSettings()
-        self.root, self.trusted = root, trusted
+        self.root, self.trusted, self.sandbox = root, trusted, sandbox
+        self._kept = kept
+        of_folder = kept.read(root) if kept is not None else FolderRules()
+        self._kept_rules = self._parse_kept(of_folder.allow)
+        self._sandboxed_rules = self._parse_kept(of_folder.sandboxed)
+        """Rules whose commands run in the sandbox."""
         self._session_rules: tuple[PermissionRule, ...] = ()
         self._temporary_rules: tuple[PermissionRule, ...] = ()
 
@@ -46,7 +66,43 @@ class PermissionPolicy:
     def _decide(self, tool: str, input: Json, context: ToolContext) -> tuple[RuleDecision, list[PartDecision]]:
         # A mode that the settings forbid does not act, however it got into the context.
         mode = "default" if self.settings.mode_problem(context.mode) else context.mode
-        return decide_call(CallCheck(self._rules(), PathsOnDisk(context), mode=mode, trusted=self.trusted), tool, input)
+        check = CallCheck(self._rules(), PathsOnDisk(context), mode=mode, trusted=self.trusted)
+        decision, parts = decide_call(check, tool, input)
+        if decision.behaviour == "allow":
+            why = self._sandbox_problem(input) if decision.sandbox is not None else None
+            return (decision, parts) if why is None else self._decide_by_rules_alone(check, decision, why, input)
+        if self._sandboxed_rules and tool == SHELL_TOOL and self.can_sandbox(tool, input):
+            wider, wider_parts = decide_call(check.with_allowed(self._sandboxed_rules), tool, input)
+            if wider.behaviour == "allow":
+                return msgspec.structs.replace(wider, sandbox="edit"), wider_parts
+        return decision, parts
+
+    def _decide_by_rules_alone(
+        self, check: CallCheck, decision: RuleDecision, why: str, input: Json
+    ) -> tuple[RuleDecision, list[PartDecision]]:
+        """Decide on a command that needs no rule in the sandbox, and cannot run in it for the reason `why`."""
+        strict = CallCheck(check.rules, check.paths, mode=check.mode, trusted=check.trusted, rules_only=True)
+        ruled, parts = decide_call(strict, SHELL_TOOL, input)
+        if check.mode != "plan" and ruled.behaviour == "allow" and ruled.sandbox is None:
+            return ruled, parts
+        behaviour: Literal["ask", "deny"] = "deny" if check.mode in ("plan", "dontAsk") else "ask"
+        suggestions = ruled.suggestions if behaviour == "ask" else ()
+        asked = msgspec.structs.replace(decision, behaviour=behaviour, why=why, sandbox=None, suggestions=suggestions)
+        return asked, parts
+
+    def can_sandbox(self, tool: str, input: Json) -> bool:
+        """Return whether a call is a command that can run in the sandbox."""
+        if tool != SHELL_TOOL or self.sandbox is None or self.sandbox.mode == "off":
+            return False
+        return self._sandbox_problem(input) is None
+
+    def _sandbox_problem(self, input: Json) -> str | None:
+        """Return why a command that nobody approved cannot run; None if it can."""
+        if self.sandbox is None:
+            return None
+        if input.get("dangerouslyDisableSandbox") is True and self.sandbox.mode != "off":
+            return "it would run outside the sandbox"
+        return self.sandbox.problem
 
     def explain(self, tool: str, input: Json, context: ToolContext) -> list[str]:
         """Return lines that say why a call is allowed, asked about or denied."""
@@ -61,18 +117,36 @@ class PermissionPolicy:
         lines += [f"would be allowed by: {rule}" for rule in decision.suggestions]
         return [*lines, *(f"note: {problem}" for problem in self.settings.problems)]
 
-    def keep(self, rule: str, where: Literal["once", "session", "local"]) -> None:
+    def keep(self, rule: str, where: Literal["once", "session", "local"], *, sandboxed: bool = False) -> None:
         """Allow something from now on: a rule, or several with commas between them.
 
-        `local` also writes it to `.claude/settings.local.json`, if the folder is trusted: else it would not be read.
+        `local` also writes it to the file that `rule_file` returns. The rule holds in this session if that fails.
         """
         rules = [_parse_valid_rule(text, "session", self.root) for text in split_rules(rule)]
         if where == "once":
             return
-        self._session_rules += tuple(rules)
-        if where == "local" and self.trusted:
+        if sandboxed:
+            self._sandboxed_rules += tuple(rules)
+        else:
+            self._session_rules += tuple(rules)
+        if where != "local" or self.rule_file(sandboxed=sandboxed) is None:
+            return
+        if self._kept is not None and (sandboxed or not self.trusted):
+            self._kept.add(self.root, [added.text for added in rules], sandboxed=sandboxed)
+        else:
             for added in rules:
                 add_local_rule(self.root, added.text)
+
+    def rule_file(self, *, sandboxed: bool = False) -> Path | None:
+        """Return the file that a rule is written to, if it is kept for good; None if there is none.
+
+        In a trusted folder that is its `.claude/settings.local.json`, which Claude Code reads too. Settings of a folder
+        that is not trusted do not act, and Claude Code would run the commands of a sandboxed rule without a sandbox:
+        such rules go to a file of unspool's own.
+        """
+        if self.trusted and not sandboxed:
+            return local_settings_file(self.root)
+        return self._kept.path if self._kept is not None else None
 
     def allow_temporarily(self, rules: Iterable[str]) -> None:
         """Allow more until `end_temporary_rules`: what a custom command says in `allowed-tools`."""
@@ -96,18 +170,23 @@ class PermissionPolicy:
     def list_rules(self) -> list[tuple[str, PermissionRule]]:
         """Return all rules with what they do, for the user to look at."""
         rules = self._rules()
-        kinds = {"deny": rules.deny, "ask": rules.ask, "allow": rules.allow}
+        kinds = {"deny": rules.deny, "ask": rules.ask, "allow": rules.allow, "sandboxed": self._sandboxed_rules}
         return [(kind, rule) for kind, of_kind in kinds.items() for rule in of_kind]
 
     def _rules(self) -> RuleSet:
         rules = self.settings.rules
-        return rules._replace(allow=(*rules.allow, *self._session_rules, *self._temporary_rules))
+        allow = (*rules.allow, *self._kept_rules, *self._session_rules, *self._temporary_rules)
+        return rules._replace(allow=allow)
+
+    def _parse_kept(self, texts: list[str]) -> tuple[PermissionRule, ...]:
+        rules = (parse_rule(text, "kept", str(self.root.resolve())) for text in texts)
+        return tuple(rule for rule in rules if rule is not None)
 
 
 def _parse_valid_rule(text: str, source: str, root: Path) -> PermissionRule:
     rule = parse_rule(text, source, str(root.resolve()))
     if rule is None:
         raise UsageError(
-            f"not a permission rule: `{text}`", hint="rules look like `Edit`, `Bash(npm test:*)`, `Read(~/x/**)`"
+            f"invalid permission rule `{text}`", hint="write a rule like `Edit`, `Bash(npm test:*)` or `Read(~/x/**)`"
         )
     return rule

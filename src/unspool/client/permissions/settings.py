@@ -32,7 +32,7 @@ def load_settings(
     settings = EffectiveSettings()
     user, *own = list_settings_files(config, root)
     if not trusted and any(Path(file.path).exists() for file in own):
-        settings = EffectiveSettings(problems=(f"`{root}` is not trusted: its settings do not act",))
+        settings = EffectiveSettings(problems=(f"`{root}` is not trusted: its settings are ignored",))
     for file in (user, *own) if trusted else (user,):
         settings = add_settings(settings, file, file.read())
     rules = settings.rules
@@ -41,17 +41,22 @@ def load_settings(
     return settings._replace(rules=rules._replace(allow=allow, deny=deny), added=added)
 
 
+def local_settings_file(root: Path) -> Path:
+    """Return the local settings of a folder."""
+    return root / ".claude" / "settings.local.json"
+
+
 def add_local_rule(root: Path, rule: str) -> None:
     """Add a rule that allows to the local settings of a folder."""
-    path = root / ".claude" / "settings.local.json"
+    path = local_settings_file(root)
     before = atomic.read_current(path, within=root)
     if before.is_link:  # the rule would be written to a file outside of the folder
-        raise Refused(f"`{path}` leads out of the folder", hint="the rule holds for this session only")
+        raise Refused(f"`{path}` points outside the folder", hint="the rule applies to this session only")
     value = decode_settings(before.data, str(path)) if before.data is not None else {}
     permissions = value.setdefault("permissions", {})
     rules = permissions.setdefault("allow", []) if isinstance(permissions, dict) else None
     if not isinstance(rules, list):
-        raise Unreadable(f"`permissions` in `{path}` is no list of rules", hint="mend the file first")
+        raise Unreadable(f"`permissions` in `{path}` is not a list of rules", hint="fix the file first")
     if rule not in rules:
         rules.append(rule)
         atomic.replace_file(before, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
@@ -61,7 +66,7 @@ def _parse_flags(flags: Iterable[str], root: Path) -> Iterator[PermissionRule]:
     for text in (text for flag in flags for text in split_rules(flag)):
         rule = parse_rule(text, "flag", str(root.resolve()))
         if rule is None:
-            raise Refused(f"not a permission rule: `{text}`", hint="rules look like `Edit` or `Bash(npm test:*)`")
+            raise Refused(f"invalid permission rule `{text}`", hint="write a rule like `Edit` or `Bash(npm test:*)`")
         yield rule
 
 

@@ -97,11 +97,11 @@ def _read_definition(file: DefinitionFile) -> AgentDefinition:
     if not name:
         raise Unreadable(f"the agent `{path}` has no `name`")
     if not _NAME.fullmatch(name):
-        raise Unreadable(f"no name for an agent: `{name}` in `{path}`")
+        raise Unreadable(f"invalid agent name `{name}` in `{path}`")
     if not fields.get("description"):
         raise Unreadable(f"the agent `{path}` has no `description`")
     if not body:
-        raise Unreadable(f"the agent `{path}` has no text: what should it do?")
+        raise Unreadable(f"the agent `{path}` has no instructions")
     return AgentDefinition(
         name=name,
         description=fields["description"],

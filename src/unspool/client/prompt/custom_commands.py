@@ -4,8 +4,10 @@
     <root>/.claude/commands/db/up.md     /db:up, or /up    the project's, once the folder is trusted
 
 Rules
-  1. `$ARGUMENTS` is everything that was typed after the name, `$1` … `$9` its words; a command that names none of them
-     gets the arguments after its text.
+  1. `$ARGUMENTS` is everything that was typed after the name, `$0` its first word, `$1` the second (also
+     `$ARGUMENTS[1]`), and `$name` the word of a name that the file lists under `arguments`: as in Claude Code 2.1.325.
+     A word that was not typed leaves its placeholder as it is; `\\$` is a plain `$`. A command in which nothing was
+     replaced gets the arguments after its text.
   2. A shell command between backticks after `!` runs, and its output replaces it: only through `run`, which asks for
      permission. `@path` adds the file, through `read`, which checks that it may be read.
   3. Arguments are never taken for either: commands and files are found before arguments are put in, and only then
@@ -26,7 +28,9 @@ from unspool.errors import Unreadable
 from unspool.permissions import split_rules
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
-_PLACEHOLDER = re.compile(r"\$(ARGUMENTS|[1-9](?!\d))")
+_PLACEHOLDER = re.compile(
+    r"(?P<escaped>(?<!\\)\\)?\$(?:ARGUMENTS\[(?P<index>\d{1,4})\]|(?P<number>\d{1,4})(?!\w)|(?P<all>ARGUMENTS)|(?P<name>[^\W\d]\w*)(?!\[))"
+)
 _SHELL_COMMAND = re.compile(r"!`([^`\n]+)`")
 _WORD = re.compile(r"\"((?:\\.|[^\"\\])*)\"|'([^']*)'|(\S+)")
 
@@ -45,6 +49,8 @@ class CustomCommand(NamedTuple):
     allowed: tuple[str, ...] = ()
     """Permission rules that hold during its turn."""
     model: str | None = None
+    arguments: tuple[str, ...] = ()
+    """Names of its arguments, in their order."""
 
 
 def load_custom_commands(config: Path, root: Path, *, trusted: bool) -> Definitions[CustomCommand]:
@@ -63,40 +69,58 @@ async def expand_command(
     read: Callable[[str], Awaitable[str | None]],
 ) -> str:
     """Return the prompt that a command expands to."""
-    words = [next(group for group in match.groups() if group is not None) for match in _WORD.finditer(arguments)]
+    values = _Arguments(command, arguments)
     pieces, end, body = [], 0, command.body
     # Found in the body, before arguments are put in: an argument must not run a command.
     for match in _SHELL_COMMAND.finditer(body):
-        pieces += [_fill(body[end : match.start()], arguments, words), await run(_fill(match[1], arguments, words))]
+        pieces += [values.fill(body[end : match.start()]), await run(values.fill(match[1]))]
         end = match.end()
-    text = "".join([*pieces, _fill(body[end:], arguments, words)])
-    if arguments.strip() and not _PLACEHOLDER.search(body):
+    text = "".join([*pieces, values.fill(body[end:])])
+    if arguments.strip() and not values.were_used:
         text = f"{text.rstrip()}\n\nARGUMENTS: {arguments.strip()}"
     for name in find_mentions(_SHELL_COMMAND.sub(" ", body)):
-        name = _fill(name, arguments, words)
+        name = values.fill(name)
         contents = await read(name)
         if contents is not None:
             text = f"{text.rstrip()}\n\nContents of {name}:\n\n{contents}"
     return text.strip()
 
 
-def _fill(text: str, arguments: str, words: list[str]) -> str:
-    """Put arguments in place of their placeholders; what looks like one in an argument stays as it is."""
+class _Arguments:
+    """What was typed after a command, to be put in place of its placeholders."""
 
-    def value(match: re.Match[str]) -> str:
-        if match[1] == "ARGUMENTS":
-            return arguments.strip()
-        number = int(match[1])
-        return words[number - 1] if number <= len(words) else ""
+    def __init__(self, command: CustomCommand, typed: str) -> None:
+        self._typed = typed.strip()
+        self._words = [next(group for group in match.groups() if group is not None) for match in _WORD.finditer(typed)]
+        self._names = {name: number for number, name in enumerate(command.arguments)}
+        self.were_used = False
 
-    return _PLACEHOLDER.sub(value, text)
+    def fill(self, text: str) -> str:
+        """Put arguments in place of placeholders; what looks like one in an argument stays as it is."""
+        return _PLACEHOLDER.sub(self._value, text)
+
+    def _value(self, match: re.Match[str]) -> str:
+        name = match["name"]
+        if name is not None and name not in self._names:
+            return match[0]
+        if match["escaped"]:
+            return match[0][1:]
+        if match["all"]:
+            value: str | None = self._typed
+        else:
+            number = self._names[name] if name is not None else int(match["index"] or match["number"])
+            value = self._words[number] if number < len(self._words) else None
+        if value is None:
+            return match[0]
+        self.were_used = True
+        return value
 
 
 def _read_command(file: DefinitionFile) -> CustomCommand:
     """Read the command that a file defines; `Unreadable` says what is wrong with it."""
     names = [*file.path.relative_to(file.folder).parts[:-1], file.path.stem]
     if not all(_NAME.fullmatch(name) for name in names):
-        raise Unreadable(f"no name for a command: `{file.path}`")
+        raise Unreadable(f"invalid command name `{file.path}`")
     fields, body = file.read("command")
     first_line = next((line.strip("# ") for line in body.splitlines() if line.strip()), "")
     return CustomCommand(
@@ -108,4 +132,5 @@ def _read_command(file: DefinitionFile) -> CustomCommand:
         hint=fields.get("argument-hint", ""),
         allowed=tuple(split_rules(fields.get("allowed-tools", "").strip("[]"))),
         model=fields.get("model"),
+        arguments=tuple(re.findall(r"[^\W\d]\w*", fields.get("arguments", ""))),
     )

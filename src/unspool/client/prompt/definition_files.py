@@ -35,7 +35,7 @@ class DefinitionFile(NamedTuple):
         except (UnspoolError, OSError, RuntimeError, UnicodeDecodeError):
             raise Unreadable(f"cannot read the {kind} `{self.path}`") from None
         if is_outside:
-            raise Unreadable(f"the {kind} `{self.path}` leads out of its folder")
+            raise Unreadable(f"the {kind} `{self.path}` points outside its folder")
         return parse_front_matter(text)
 
 

@@ -159,7 +159,10 @@ class _Loader:
     def _read_text(self, real: Path) -> str | None:
         try:
             text = read_whole(real, _MAX_FILE_BYTES).decode()
-        except (UnspoolError, OSError, UnicodeDecodeError):
+        except UnspoolError as error:
+            self._problems.append(f"`{real}` was not read: {error.reason}")
+            return None
+        except (OSError, UnicodeDecodeError):
             text = "\0"
         if "\0" in text:
             self._problems.append(f"`{real}` is no text that can be read")

@@ -6,6 +6,7 @@ Rules
      backup of each tracked file.
   3. Before a file is changed for the first time it is backed up. After each change the snapshot is written again.
   4. An existing backup is never written again: a resumed session keeps the backups it had.
+  5. A file that is too large for a backup is not changed by a tool. One that became so keeps the backup it has.
 """
 
 from __future__ import annotations
@@ -16,11 +17,17 @@ import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from unspool.files import create_atomically, make_folder, raise_unwritable
+from unspool.errors import Unreadable, UnspoolError
+from unspool.files import create_atomically, make_folder, raise_unwritable, read_pieces
 from unspool.format import FileBackup
 
 # A path may have become a named pipe: without O_NONBLOCK, opening it would wait for a writer for ever.
 _READ = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)
+
+_MAX_BACKUP = 1 << 30
+"""Bytes of the largest backup: it is held in memory."""
+_TOO_LARGE = b"too large"
+"""The digest of all files that are larger than any backup."""
 
 
 class FileBackups:
@@ -43,14 +50,19 @@ class FileBackups:
         """Back up a file that is about to be changed."""
         name = self._tracked_name(path)
         if name not in self.files:
-            self.files[name] = self._create(path, 1)
+            backup = self._create(path, 1)
+            if backup is None:
+                raise Unreadable(
+                    f"`{path}` is too large to keep a backup of", hint="change it with a command", reason="too large"
+                )
+            self.files[name] = backup
         self.changed = True
 
     def back_up_changes(self) -> dict[str, FileBackup]:
         """Back up the files that have changed since their last backup; return all tracked files."""
         for name, backup in [*self.files.items()]:
             if self.differs(name, backup):
-                self.files[name] = self._create(self._root / name, backup.version + 1)
+                self.files[name] = self._create(self._root / name, backup.version + 1) or backup
         self.changed = False
         return self.files
 
@@ -66,7 +78,10 @@ class FileBackups:
         try:
             descriptor = os.open(self._folder / name, _READ | getattr(os, "O_NOFOLLOW", 0))
             with os.fdopen(descriptor, "rb") as file:
-                return file.read(), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BACKUP:
+                    return None
+                return file.read(_MAX_BACKUP), stat.S_IMODE(status.st_mode)
         except OSError:
             return None
 
@@ -82,7 +97,8 @@ class FileBackups:
             self._backup_digests[name] = None if held is None else hashlib.sha256(held[0]).digest()
         return self._backup_digests[name]
 
-    def _create(self, path: Path, version: int) -> FileBackup:
+    def _create(self, path: Path, version: int) -> FileBackup | None:
+        """Back up a file; None if it is too large."""
         time = self._next_timestamp()
         try:
             descriptor = os.open(path, _READ)
@@ -92,7 +108,9 @@ class FileBackups:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 return FileBackup(None, version, time)
-            data = file.read()
+            data = file.read(_MAX_BACKUP + 1) if status.st_size <= _MAX_BACKUP else None
+        if data is None or len(data) > _MAX_BACKUP:  # it may have grown meanwhile
+            return None
         name = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:16]
         while True:  # a session that was rewound may have had this version before, with other content
             full = f"{name}@v{version}"
@@ -104,7 +122,7 @@ class FileBackups:
     def _write(self, name: str, data: bytes, mode: int) -> bool:
         """Write a backup; tell whether it exists now, with this content."""
         path = self._folder / name
-        with raise_unwritable(f"cannot keep a backup as `{path}`"):
+        with raise_unwritable(f"cannot write the backup `{path}`"):
             make_folder(self._folder)
             try:
                 # The bits of group and others go: a backup is for its owner alone.
@@ -117,6 +135,11 @@ class FileBackups:
 
 def _digest_file(path: Path) -> bytes | None:
     try:
-        return hashlib.sha256(path.read_bytes()).digest() if path.is_file() else None
-    except OSError:
+        if path.stat().st_size > _MAX_BACKUP:
+            return _TOO_LARGE
+        digest = hashlib.sha256()
+        for piece in read_pieces(path.resolve()):
+            digest.update(piece)
+        return digest.digest()
+    except (OSError, RuntimeError, UnspoolError):  # RuntimeError: a loop of links, before Python 3.13
         return None

@@ -43,7 +43,7 @@ def read_prompt_history(path: Path, project: str) -> list[str]:
 
 
 def _last_lines(path: Path) -> list[bytes]:
-    from unspool.read import read_at
+    from unspool.files import read_at
 
     try:
         size = path.stat().st_size

@@ -23,7 +23,8 @@ import msgspec
 
 from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserInterface, UserQuestion
 from unspool.client.session.writer import write_private_file
-from unspool.errors import Unwritable
+from unspool.errors import UnspoolError, Unwritable
+from unspool.files import read_start
 from unspool.format import FORMAT_VERSION, replace_surrogates
 from unspool.permissions import RuleDecision
 from unspool.processes import read_start_ticks
@@ -110,12 +111,12 @@ def _read_head(git: Path) -> str | None:
     """Return the content of `HEAD`; in a worktree `.git` is a file that names the folder."""
     try:
         if git.is_file():
-            link = git.read_bytes()[:_MAX_GIT_FILE].decode(errors="replace").strip()
+            link = read_start(git.resolve(), _MAX_GIT_FILE).decode(errors="replace").strip()
             if not link.startswith("gitdir: "):
                 return None
             git = git.parent / link.removeprefix("gitdir: ")
-        return (git / "HEAD").read_bytes()[:_MAX_GIT_FILE].decode(errors="replace").strip()
-    except OSError:
+        return read_start((git / "HEAD").resolve(), _MAX_GIT_FILE).decode(errors="replace").strip()
+    except (OSError, RuntimeError, UnspoolError):  # RuntimeError: a loop of links, before Python 3.13
         return None
 
 

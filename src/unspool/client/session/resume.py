@@ -23,9 +23,8 @@ import msgspec
 from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
 from unspool.client.session.rewind import tracked_files
 from unspool.client.tool_result import Json
-from unspool.edit import find_other_process, garbage_collection_paused, parse_session_text
+from unspool.edit import find_other_process, garbage_collection_paused, parse_session_text, read_file
 from unspool.errors import NotFound, Refused
-from unspool.files import read_pieces
 from unspool.format import Assistant, CustomTitle, Entry, FileBackup, Progress, ToolUse, User, parse_timestamp
 from unspool.format.tools import EditResult, ReadText, TodoWriteResult, WriteResult
 from unspool.format.tools import parse as results
@@ -91,9 +90,11 @@ def read_resumed(path: Path, model: str, *, leaf: str | None = None, keeps_model
     entries = read_entries(path)
     lines = find_thread_entries(entries, leaf)
     if leaf is not None and not any(entry.record.uuid == leaf for entry in lines):
-        raise NotFound(f"no such line in `{path.stem}`: `{leaf}`", hint="`unspool show --tree` shows its branches")
+        raise NotFound(
+            f"no line in `{path.stem}` matches `{leaf}`", hint="list branches with `unspool show SESSION --tree`"
+        )
     if not any(is_message(line) and not line.record.is_sidechain for line in lines):
-        raise NotFound(f"there is no conversation in `{path}`")
+        raise NotFound(f"no conversation in `{path}`")
     if keeps_model and (own := find_last_model(lines)) is not None:
         # A model that is no longer offered is replaced by the default one, as Claude Code does.
         model = models.model_after_resume(own) if own.startswith("claude-") else own
@@ -131,14 +132,14 @@ def fork_session(path: Path, runtime: ChatRuntime, leaf: str | None, id: str | N
 
 def read_entries(path: Path) -> tuple[Entry, ...]:
     """Read the lines of a session."""
-    return parse_session_text(path.stem, b"".join(read_pieces(path))).entries
+    return parse_session_text(path.stem, read_file(path)).entries
 
 
 def refuse_if_running(path: Path, config: Path) -> None:
     """Refuse a session that another process works on."""
     pid = find_other_process(path, path.stem, config)
     if pid is not None:
-        hint = "`--fork-session` goes on in a copy; `--force` goes on all the same"
+        hint = "resume a copy with `--fork-session`, or this session anyway with `--force`"
         raise Refused(f"process {pid} is running this session: `{path.stem}`", hint=hint)
 
 

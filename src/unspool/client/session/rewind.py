@@ -97,7 +97,7 @@ def restore_files(backups: FileBackups, root: Path, files: Mapping[str, FileBack
     missing = [path for path, content in contents.items() if content is None]
     # All backups are looked at before the first file is written: all files are restored, or none.
     if missing:
-        raise NotFound(f"there is no backup of `{missing[0]}` any more", hint="nothing was changed")
+        raise NotFound(f"the backup of `{missing[0]}` no longer exists", hint="nothing was changed")
     return [path for path in sorted(files) if _restore(root / path, contents.get(path))]
 
 
@@ -109,7 +109,7 @@ def _restore(path: Path, content: tuple[bytes, int] | None) -> bool:
                 return False
             path.unlink()
             return True
-        if path.is_file() and path.read_bytes() == content[0]:
+        if path.is_file() and path.stat().st_size == len(content[0]) and path.read_bytes() == content[0]:
             return False
         path.parent.mkdir(parents=True, exist_ok=True)
         _replace_file(path, *content)

@@ -131,6 +131,8 @@ class Transcript:
         """The lines of tool calls, by call id."""
         self._open_calls: list[str] = []
         """Tool calls without a result."""
+        self._extras: list[list[Json]] = []
+        """What tools returned besides their results, until the other calls of the response are answered."""
         self._written_usage: Json | None = None
         """Usage and stop reason as the last line of the response has them."""
         self._progress_lines = 0
@@ -210,7 +212,10 @@ class Transcript:
         if call_id in self._open_calls:
             self._open_calls.remove(call_id)
         if outcome.extra:
-            self.write_meta([*outcome.extra])
+            self._extras.append([*outcome.extra])
+        # Not between the results of one response: the next result would hang on something else than a call or result.
+        while self._extras and not self._open_calls:
+            self.write_meta(self._extras.pop(0))
         return uuid
 
     def call_line(self, call_id: str) -> str | None:
@@ -257,7 +262,8 @@ class Transcript:
             self.write_api_failure(notice, None)
         elif parent is None:
             self._open_calls.clear()
-            self.write_boundary(f"The conversation began with something that was not answered: {notice}", "auto")
+            self._extras.clear()
+            self.write_boundary(f"The conversation started with an unanswered message: {notice}", "auto")
         else:
             self._branch_off(parent, notice, messages)
 
@@ -265,12 +271,14 @@ class Transcript:
         """Continue from an earlier line: what came after it becomes a branch."""
         if parent is None:
             self._open_calls.clear()
-            self.write_boundary("The conversation was taken back to its beginning.", "manual")
+            self._extras.clear()
+            self.write_boundary("The conversation was rewound to its start.", "manual")
         else:
-            self._branch_off(parent, "The conversation went back to here.", messages)
+            self._branch_off(parent, "The conversation was rewound to here.", messages)
 
     def _branch_off(self, parent: str, notice: str, messages: list[Json]) -> None:
         self._open_calls.clear()
+        self._extras.clear()
         self.writer.parent = parent
         # A line that is never sent: as the newest one of the file it makes this branch the one that is resumed.
         self.write_api_failure(notice, None)

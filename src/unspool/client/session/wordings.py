@@ -14,14 +14,14 @@ REJECTED = _REJECTED + "STOP what you are doing and wait for the user to tell yo
 REJECTED_WITH = _REJECTED + "To tell you how to proceed, the user said:\n"
 REJECTED_RESULT = "User rejected tool use"
 CUT_SHORT = (
-    "Output token limit hit. Go on right where the answer stopped: no apology, no recap. Break what is left into "
-    "smaller pieces."
+    "Output token limit hit. Continue exactly where the response stopped: no apology, no recap. "
+    "Split the remaining work into smaller pieces."
 )
 CALL_CUT_SHORT = (
-    "Output token limit hit. The last tool call was cut off before its input was whole, and was not run. Make it "
-    "again, smaller if need be."
+    "Output token limit hit. The last tool call was cut off before its input was complete, and "
+    "was not run. Repeat it, in smaller parts if necessary."
 )
 BROKEN_OFF = (
-    "<system-reminder>\nThe connection broke while you were answering; what came before that is above. Go on right "
-    "where it stopped, without repeating it.\n</system-reminder>"
+    "<system-reminder>\nThe connection was lost during your response; the part that arrived is "
+    "above. Continue exactly where it stopped, without repeating it.\n</system-reminder>"
 )

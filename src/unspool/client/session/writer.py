@@ -97,7 +97,7 @@ class SessionWriter:
 
 def append_bytes(path: Path, data: bytes) -> None:
     """Append lines to a file: all of them, or nothing."""
-    with raise_unwritable(f"cannot write `{path}`", "what was said before is kept"):
+    with raise_unwritable(f"cannot write `{path}`", "the conversation so far is saved"):
         try:
             descriptor = os.open(path, _FLAGS, 0o600)
         except FileNotFoundError:

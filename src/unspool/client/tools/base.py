@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from unspool.client.tool_context import ToolContext
-from unspool.client.tool_result import InvalidToolCall, Json, ToolOutcome
+from unspool.client.tool_result import FileChange, InvalidToolCall, Json, ToolOutcome
 
 _TYPE_NAMES = {str: "string", bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
 _OMITTED_FROM_SCHEMA = frozenset({"title", "default", "$defs"})
@@ -55,9 +55,24 @@ class BuiltInTool(Generic[ArgumentsT]):
         """Return what a call is aimed at, in a few words."""
         return first_text(input, *self.target_fields)
 
+    def check(self, input: Json) -> None:
+        """Raise an `InvalidToolCall` if the input does not fit the arguments."""
+        self._parse(input)
+
+    def preview(self, input: Json, context: ToolContext, call_id: str) -> FileChange | None:
+        """Return what a call would change in a file, and change nothing; a `ToolFailed` if it cannot be made."""
+        return self.plan_change(self._parse(input), context, call_id)
+
+    def plan_change(self, arguments: ArgumentsT, context: ToolContext, call_id: str) -> FileChange | None:
+        """Return what a call whose arguments are valid would change in a file; None: it changes none."""
+        return None
+
     async def run(self, input: Json, context: ToolContext, call_id: str) -> ToolOutcome:
         """Check the input and make the call."""
-        return await self.execute(parse_arguments(self.name, self.adapt(input), self.arguments), context, call_id)
+        return await self.execute(self._parse(input), context, call_id)
+
+    def _parse(self, input: Json) -> ArgumentsT:
+        return parse_arguments(self.name, self.adapt(input), self.arguments)
 
     def adapt(self, input: Any) -> Any:
         """Return an input without the fields that are ignored."""

@@ -15,7 +15,7 @@ import msgspec
 
 from unspool.client.tool import Tool
 from unspool.client.tool_context import ToolContext
-from unspool.client.tool_result import InvalidToolCall, Json, ToolFailed, ToolOutcome
+from unspool.client.tool_result import FileChange, InvalidToolCall, Json, ToolFailed, ToolOutcome
 from unspool.errors import UnspoolError
 from unspool.format import replace_surrogates
 
@@ -70,18 +70,46 @@ async def run_tool(tool: Tool, input: Any, context: ToolContext, call_id: str) -
     """Make a call, and return its outcome whatever happens."""
     try:
         outcome = await tool.run(input, context, call_id)
-    except InvalidToolCall as problem:
-        content = f"<tool_use_error>{problem}</tool_use_error>"
-        outcome = ToolOutcome(content=content, result=f"{problem.result_prefix}{problem}", is_error=True)
-    except ToolFailed as problem:
-        outcome = _failure(str(problem))
-    except UnspoolError as problem:
-        outcome = _failure(f"{problem.message} ({problem.hint})" if problem.hint else problem.message)
-    except OSError as problem:
-        outcome = _failure(_describe_system_error(problem))
     except Exception as problem:  # a tool that breaks is no reason to lose a session
-        outcome = _failure(f"{tool.name} broke: {type(problem).__name__}: {problem}")
+        outcome = _failed_call(tool, problem)
     return _make_encodable(outcome)
+
+
+def preview_call(tool: Tool, input: Json, context: ToolContext, call_id: str) -> FileChange | ToolOutcome | None:
+    """Return what a call would change in a file, or its outcome if it cannot be made; None: it changes no file."""
+    try:
+        return tool.preview(input, context, call_id)
+    except Exception as problem:  # as in `run_tool`
+        return _make_encodable(_failed_call(tool, problem))
+
+
+def _failed_call(tool: Tool, problem: Exception) -> ToolOutcome:
+    """Return the outcome of a call that raised an exception."""
+    match problem:
+        case InvalidToolCall():
+            return _invalid_call(problem)
+        case ToolFailed():
+            return _failure(str(problem))
+        case UnspoolError():
+            return _failure(f"{problem.message} ({problem.hint})" if problem.hint else problem.message)
+        case OSError():
+            return _failure(_describe_system_error(problem))
+        case _:
+            return _failure(f"{tool.name} broke: {type(problem).__name__}: {problem}")
+
+
+def check_input(tool: Tool, input: Json) -> ToolOutcome | None:
+    """Return the outcome of a call whose input does not fit its tool; None if it fits."""
+    try:
+        tool.check(input)
+    except InvalidToolCall as problem:
+        return _make_encodable(_invalid_call(problem))
+    return None
+
+
+def _invalid_call(problem: InvalidToolCall) -> ToolOutcome:
+    content = f"<tool_use_error>{problem}</tool_use_error>"
+    return ToolOutcome(content=content, result=f"{problem.result_prefix}{problem}", is_error=True)
 
 
 def _describe_system_error(problem: OSError) -> str:

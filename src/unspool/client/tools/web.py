@@ -54,17 +54,13 @@ class WebFetchTool(BuiltInTool[WebFetchArguments]):
     arguments = WebFetchArguments
     target_fields = ("url",)
 
+    def check(self, input: Json) -> None:
+        """Raise an `InvalidToolCall` if the input does not fit, or has no address of the web."""
+        _check_url(self._parse_with_former(input)[0].url)
+
     async def run(self, input: Json, context: ToolContext, call_id: str) -> ToolOutcome:
         """Fetch the page, and ask about it."""
-        former = _FormerArguments()
-        if isinstance(input, dict):
-            names = _FormerArguments.__struct_fields__
-            former = parse_arguments(
-                self.name, {name: input[name] for name in names if name in input}, _FormerArguments
-            )
-            input = {name: value for name, value in input.items() if name not in names}
-            input = {"prompt": "", **input} if former.raw else input
-        arguments = parse_arguments(self.name, input, WebFetchArguments)
+        arguments, former = self._parse_with_former(input)
         began = time.monotonic()
         web = _web_access(context)
         page = await web.fetch(_check_url(arguments.url))
@@ -78,6 +74,18 @@ class WebFetchTool(BuiltInTool[WebFetchArguments]):
             "url": arguments.url,
         }
         return ToolOutcome(content=answer or "(The page has no text.)", result=result)
+
+    def _parse_with_former(self, input: Json) -> tuple[WebFetchArguments, _FormerArguments]:
+        """Return the arguments, and those that earlier versions of the tool had."""
+        former = _FormerArguments()
+        if isinstance(input, dict):
+            names = _FormerArguments.__struct_fields__
+            former = parse_arguments(
+                self.name, {name: input[name] for name in names if name in input}, _FormerArguments
+            )
+            input = {name: value for name, value in input.items() if name not in names}
+            input = {"prompt": "", **input} if former.raw else input
+        return parse_arguments(self.name, input, WebFetchArguments), former
 
 
 class WebSearchArguments(ToolArguments, frozen=True):

@@ -16,9 +16,9 @@ _FEATURES: dict[str, Json] = {
     "system prompts in blocks": {"system": [{"type": "text", "text": "Be brief."}]},
     "prompt caching": {"messages": [{"role": "user", "content": [_CACHED_TEXT]}]},
     "tools": {"tools": [_TOOL]},
-    "thinking as the model sees fit": {"thinking": {"type": "adaptive"}},
-    "thinking within a budget": {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 1100},
-    "searching the web": {"tools": [{"type": "web_search_20250305", "name": "web_search", "max_uses": 1}]},
+    "adaptive thinking": {"thinking": {"type": "adaptive"}},
+    "thinking with a budget": {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 1100},
+    "web search": {"tools": [{"type": "web_search_20250305", "name": "web_search", "max_uses": 1}]},
 }
 
 

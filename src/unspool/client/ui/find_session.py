@@ -27,7 +27,7 @@ def find_session_file(name: str, config: Path, cwd: Path) -> Path:
         if local.is_file():
             return local
     if not config.is_dir():
-        raise NotFound(f"no such session: `{name}`", hint=f"there is no config folder: `{config}`")
+        raise NotFound(f"no session matches `{name}`", hint=f"the config folder `{config}` does not exist")
     # The same title may exist in several folders: that of the working folder is meant.
     if _project_folder(config, cwd).is_dir():
         try:
@@ -41,7 +41,7 @@ def find_newest_session(config: Path, cwd: Path) -> Path:
     """Return the file of the newest session of a working folder."""
     for session in list_sessions(config, cwd):
         return session.path
-    raise NotFound(f"there is no session to continue in `{cwd}`", hint="without `--continue` a new one begins")
+    raise NotFound(f"no session to continue in `{cwd}`", hint="start a new session without `--continue`")
 
 
 def list_sessions(config: Path, cwd: Path) -> Iterator[Session]:

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from unspool.client.chat import Chat
+from unspool.client.command_sandbox import CommandSandbox
 from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
 from unspool.client.loop.agent import Services
+from unspool.client.permissions.kept_rules import KeptRules
 from unspool.client.permissions.policy import PermissionPolicy
 from unspool.client.permissions.settings import load_settings
 from unspool.client.permissions.trust import TrustedFolders
@@ -110,8 +112,8 @@ def _parse_input(tool: str, text: str) -> Json:
         try:
             return msgspec.json.decode(text, type=Json)
         except msgspec.DecodeError:
-            hint = "an object, as JSON; or what the tool is aimed at"
-            raise UsageError(f"not an input: `{text}`", hint=hint) from None
+            hint = "write a JSON object, or the target of the tool as in `Bash(git push)`"
+            raise UsageError(f"invalid tool input: `{text}`", hint=hint) from None
     return {_MAIN_INPUTS.get(tool, "file_path"): text}
 
 
@@ -142,6 +144,7 @@ async def open_chat_from_settings(
             runtime.model, model_name, runtime.environment, add_usage
         ),
         is_hidden=rules.make_hidden_filter(root, runtime.environment),
+        sandbox=rules.sandbox,
     )
     chat = await Chat.open(start, settings, runtime, user, services)
     problems = (*rules.settings.problems, *agents.problems, *commands.problems, *system_prompt.problems)
@@ -156,7 +159,11 @@ def load_permissions(
     loaded = load_settings(
         runtime.config, root, trusted=trusted, allowed=settings.allowed, disallowed=settings.disallowed
     )
-    return PermissionPolicy(loaded, root=root, trusted=trusted)
+    # Claude Code's own key counts where no flag is given.
+    mode = settings.sandbox or ("off" if loaded.sandbox is False else "on")
+    sandbox = CommandSandbox(mode, runtime.environment, runtime.config)
+    kept = KeptRules(data_folder(runtime.environment))
+    return PermissionPolicy(loaded, root=root, trusted=trusted, sandbox=sandbox, kept=kept)
 
 
 def _apply_settings_files(settings: ChatSettings, rules: PermissionPolicy) -> ChatSettings:
@@ -178,7 +185,7 @@ def _select_tools(
     names = {tool.name for tool in tools}
     for name in settings.tools or ():
         if name not in names:
-            raise UsageError(f"no such tool: `{name}`", hint=f"there are {', '.join(sorted(names))}")
+            raise UsageError(f"unknown tool `{name}`", hint=f"use one of: {', '.join(sorted(names))}")
     selected = tuple(tool for tool in tools if settings.tools is None or tool.name in settings.tools)
     # The model does not even see a tool that is denied as a whole.
     denied = rules.denied_tools(tool.name for tool in selected)

@@ -4,7 +4,8 @@ Rules
   1. Whatever came from a model, a tool, a file or a user is made safe before it is rendered (`unspool.display.safe`);
      no markup, link or emoji code in it is obeyed. The only escape sequences in the output are colours.
   2. No meaning is carried by colour alone: `>` prompt, `●` answer or call, `✗` failure, `⎿` outcome, `+` and `-`.
-  3. What is long is cut, and says by how much; all of it is in the session.
+  3. What is long is cut, and says by how much; all of it is in the session. Of a change that a user is asked about,
+     all can be shown before the answer.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rich.text import Text
 
 from unspool.client.events import CallBegan, CallEnded, ContextCompacted, RetryScheduled, TurnEnded
 from unspool.client.protocols import PermissionRequest
-from unspool.client.tool_result import Json
+from unspool.client.tool_result import FileChange, Json
 from unspool.client.ui.status_text import count_input_tokens
 from unspool.display import clean, clean_line, units
 from unspool.export import (
@@ -49,6 +50,10 @@ MAX_OUTPUT_LINES = 6
 """Lines of a tool's output that are shown."""
 MAX_DIFF_LINES = 40
 """Lines of a diff that are shown."""
+MAX_CHANGE_LINES = (30, 10)
+"""Lines of a change that are shown before it is approved: so many of its beginning and of its end."""
+MAX_CHANGE_CHARACTERS = 1000
+"""Characters of one of these lines."""
 SHOWN_TURNS = 2
 """Turns of a resumed session that are shown."""
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
@@ -63,6 +68,14 @@ class RenderOptions(NamedTuple):
     colours: bool = True
     plain: bool = False
     """Text only: no escape sequences at all."""
+
+
+class NumberedLine(NamedTuple):
+    """A line of a change: its number in the file, its sign (`+`, `-` or a space), its text."""
+
+    number: str
+    sign: str
+    text: str
 
 
 class ChatRenderer:
@@ -116,22 +129,40 @@ class ChatRenderer:
         )
         return self._outcome(words, "dim") + self._first_lines(shown, MAX_OUTPUT_LINES)
 
-    def permission_request(self, request: PermissionRequest, decision: RuleDecision) -> str:
-        """Render all of what a call would do, and why it needs permission."""
+    def permission_request(self, request: PermissionRequest, decision: RuleDecision, *, whole: bool = False) -> str:
+        """Render what a call would do, and why it needs permission; a long change in full only if `whole`."""
         head = self.call(request.tool, self.target(request.tool, request.input))
-        match request.input:
-            case {"command": str(command)}:
-                words = request.input.get("description")
-                body = self.indented(command) + (self._outcome(str(words), "dim") if words else "")
-            case {"old_string": str(old), "new_string": str(new)}:
-                body = self._diff(
-                    [*(f"-{line}" for line in old.splitlines()), *(f"+{line}" for line in new.splitlines())]
-                )
-            case {"content": str(content)}:
-                body = self._diff([f"+{line}" for line in content.splitlines()])
-            case _:
-                body = self.indented(msgspec.json.format(msgspec.json.encode(request.input), indent=2).decode())
+        change = request.change
+        body = self._change(change, whole=whole) if change is not None else self._input(request.input)
+        if request.problem is not None:
+            body += self._outcome(f"it would fail: {first_line(request.problem)}", "yellow")
         return head + body + self._outcome(decision.why, "dim")
+
+    def _input(self, input: Json) -> str:
+        """Render all of the input of a call."""
+        match input:
+            case {"command": str(command)}:
+                words = input.get("description")
+                return self.indented(command) + (self._outcome(str(words), "dim") if words else "")
+            case _:
+                return self.indented(msgspec.json.format(msgspec.json.encode(input), indent=2).decode())
+
+    def _change(self, change: FileChange, *, whole: bool) -> str:
+        """Render a change of a file with line numbers, and what it is in one line."""
+        numbered = number_change(change)
+        signs = [sign for _, sign, _ in numbered]
+        counts = f"+{signs.count('+'):,} −{signs.count('-'):,}"
+        kind = "a new file" if change.is_new else "file change"
+        shown, folded = (numbered, 0) if whole else fold_change(numbered)
+        width = max((len(number) for number, _, _ in numbered), default=0)
+        body = "".join(
+            self.indented(f"{number:>{width}} {sign} {text}".rstrip(), _STYLES.get(sign, "dim"))
+            for number, sign, text in shown
+        )
+        note = f"; {units.amount(folded, 'line')} folded" if folded else ""
+        return self._outcome(f"{kind}, {counts}{note}: {change.path}", "dim") + (
+            body or self.indented("(empty)", "dim")
+        )
 
     def plan(self, plan: str) -> str:
         """Render a plan that the user is to approve."""
@@ -140,9 +171,6 @@ class ChatRenderer:
     def indented(self, text: str, style: str = "") -> str:
         """Render a whole text as it is, indented."""
         return self._print(Padding(Text(clean(text), style, overflow="fold"), (0, 0, 0, 5))) if text else ""
-
-    def _diff(self, lines: list[str]) -> str:
-        return "".join(self.indented(line, _STYLES.get(line[:1], "")) for line in lines)
 
     def todos(self, todos: Iterable[object]) -> str:
         """Render a todo list."""
@@ -164,7 +192,7 @@ class ChatRenderer:
     def waiting(self, event: RetryScheduled) -> str:
         """Render that a request to the API is repeated."""
         said = f"{event.status} " if event.status else ""
-        return self.notice(f"{said}{event.reason}; asking again in {event.seconds:.0f} s (attempt {event.attempt})")
+        return self.notice(f"{said}{event.reason}; retrying in {event.seconds:.0f} s (attempt {event.attempt})")
 
     def compaction(self, event: ContextCompacted) -> str:
         """Render that the conversation was compacted."""
@@ -257,6 +285,44 @@ class ChatRenderer:
             # rich would otherwise let COLUMNS, FORCE_COLOR and the like override what is set here.
             _environ={},
         )
+
+
+def number_change(change: FileChange) -> list[NumberedLine]:
+    """Return the lines of a change, each with its number: of the old file if it is removed, else of the new one."""
+    lines: list[NumberedLine] = []
+    for place, hunk in enumerate(change.hunks):
+        if place:
+            lines.append(NumberedLine("⋮", "", ""))
+        old, new = hunk["oldStart"], hunk["newStart"]
+        for line in hunk["lines"]:
+            match line[:1]:
+                case "-":
+                    lines.append(NumberedLine(str(old), "-", line[1:]))
+                    old += 1
+                case "\\":  # no line end at the end of the file
+                    lines.append(NumberedLine("", "", line))
+                case sign:
+                    lines.append(NumberedLine(str(new), sign, line[1:]))
+                    old, new = old + (sign == " "), new + 1
+    return lines
+
+
+def fold_change(lines: list[NumberedLine]) -> tuple[list[NumberedLine], int]:
+    """Return the beginning and the end of a long change, and how many of its lines are not shown, or not in full."""
+    first, last = MAX_CHANGE_LINES
+    left = len(lines) - first - last
+    is_long = left > 1  # one line would be folded into one line
+    kept = [*lines[:first], *lines[-last:]] if is_long else lines
+    long = sum(len(line.text) > MAX_CHANGE_CHARACTERS for line in kept)
+    shown = [_fold_line(line) for line in kept]
+    if is_long:
+        shown.insert(first, NumberedLine("…", "", f"{left:,} more lines"))
+    return shown, (left if is_long else 0) + long
+
+
+def _fold_line(line: NumberedLine) -> NumberedLine:
+    rest = len(line.text) - MAX_CHANGE_CHARACTERS
+    return line._replace(text=f"{line.text[:MAX_CHANGE_CHARACTERS]}… ({rest:,} more characters)") if rest > 0 else line
 
 
 def _markdown(text: str) -> Markdown:

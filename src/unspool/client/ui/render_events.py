@@ -16,14 +16,14 @@ from unspool.client.ui.render import ChatRenderer
 from unspool.display import clean_line, units
 
 _ENDINGS = {
-    "interrupted": "interrupted; what should be done instead?",
+    "interrupted": "interrupted; type what to do instead",
     "refusal": "the model declined to answer",
-    "max_tokens": "the answer was cut: it reached the limit of its length",
-    "max_steps": "stopped: the limit of steps is reached",
-    "max_total_tokens": "stopped: the limit of tokens is reached",
-    "max_cost": "stopped: the limit of cost is reached",
-    "max_seconds": "stopped: the limit of time is reached",
-    "context_full": "the conversation does not fit the context window any more; `/compact` or `/clear`",
+    "max_tokens": "the response was cut off at the output token limit",
+    "max_steps": "stopped: reached the limit of requests",
+    "max_total_tokens": "stopped: reached the token limit",
+    "max_cost": "stopped: reached the cost limit",
+    "max_seconds": "stopped: reached the time limit",
+    "context_full": "the conversation no longer fits the context window; use `/compact` or `/clear`",
 }
 
 

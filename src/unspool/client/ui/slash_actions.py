@@ -15,7 +15,7 @@ from unspool.client.ui import find_session, slash_commands
 from unspool.client.ui.choice import ChoiceOption, ChoicePrompt
 from unspool.client.ui.open_chat import MODEL_ALIASES, resolve_model
 from unspool.display import units
-from unspool.errors import NothingFound, UsageError
+from unspool.errors import NothingFound, UsageError, already_exists
 from unspool.paths import absolute_path
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ async def _help(terminal: Terminal, arguments: str) -> None:
     width = max(map(len, known))
     lines = [f"/{name:<{width}}  {description}" for name, description in known.items()]
     keys = "!COMMAND runs a shell command · @FILE names a file · Alt-Enter or \\ and Enter: a new line"
-    more = "Esc interrupts · Esc Esc goes back · shift-tab: the next mode · Ctrl-C twice or Ctrl-D leaves"
+    more = "Esc: interrupt · Esc Esc: rewind · Shift-Tab: next mode · Ctrl-C twice or Ctrl-D: exit"
     terminal.surface.show(terminal.renderer().text("\n".join([*lines, "", keys, more])) + "\n")
 
 
@@ -49,8 +49,8 @@ async def _resume(terminal: Terminal, arguments: str) -> None:
     # In a thread, with the titles and turns: a folder may hold many long sessions.
     found, paths = await asyncio.to_thread(_list_other_sessions, terminal)
     if not found:
-        raise NothingFound("there is no other session in this folder")
-    picked = await terminal.surface.choose(ChoicePrompt("Go on with which session?", found))
+        raise NothingFound("no other session in this folder")
+    picked = await terminal.surface.choose(ChoicePrompt("Resume which session?", found))
     if picked is not None:
         await terminal.open(SessionStart(resume=paths[picked.first]))
 
@@ -70,9 +70,9 @@ def _list_other_sessions(terminal: Terminal) -> tuple[list[ChoiceOption], list[P
 async def _tree(terminal: Terminal, arguments: str) -> None:
     branches = terminal.chat.tree()
     if not branches:
-        raise NothingFound("nothing was said yet")
+        raise NothingFound("the conversation is empty")
     options = [ChoiceOption(branch.text.split("\n")[0][:60], branch.detail) for branch in branches]
-    picked = await terminal.surface.choose(ChoicePrompt("Go on from which branch?", options))
+    picked = await terminal.surface.choose(ChoicePrompt("Resume from which branch?", options))
     if picked is not None:
         await terminal.open(SessionStart(resume=terminal.chat.path, leaf=branches[picked.first].leaf, force=True))
 
@@ -81,27 +81,29 @@ async def _fork(terminal: Terminal, arguments: str) -> None:
     _require_session_file(terminal)
     before = terminal.chat.session_id
     await terminal.open(SessionStart(resume=terminal.chat.path, fork=True, force=True))
-    _notify(terminal, f"a copy of {before}, which stays as it is")
+    _notify(terminal, f"copied {before}; the original is unchanged")
 
 
 async def _rewind(terminal: Terminal, arguments: str) -> None:
     points = terminal.chat.points()
     if not points:
-        raise NothingFound("there is no prompt to go back to")
+        raise NothingFound("no prompt to rewind to")
     options = [ChoiceOption(point.text.split("\n")[0][:60], _count_files(len(point.files))) for point in points]
     picked = await terminal.surface.choose(
-        ChoicePrompt("Go back to before which prompt?", options, cursor=len(options) - 1)
+        ChoicePrompt("Rewind to before which prompt?", options, cursor=len(options) - 1)
     )
     if picked is None:
         return
     point = points[picked.first]
-    ways = [("Conversation and files", True, True), ("The conversation only", True, False), ("Files only", False, True)]
-    way = await terminal.surface.choose(ChoicePrompt("What goes back?", [ChoiceOption(label) for label, _, _ in ways]))
+    ways = [("Conversation and files", True, True), ("Conversation only", True, False), ("Files only", False, True)]
+    way = await terminal.surface.choose(
+        ChoicePrompt("What should be restored?", [ChoiceOption(label) for label, _, _ in ways])
+    )
     if way is None:
         return
     _, conversation, files = ways[way.first]
     restored = terminal.chat.rewind(point.uuid, conversation=conversation, files=files)
-    terminal.surface.show(terminal.renderer().notice(f"went back; {_count_files(len(restored))} restored") + "\n")
+    terminal.surface.show(terminal.renderer().notice(f"rewound; {_count_files(len(restored))} restored") + "\n")
     if conversation:
         terminal.surface.fill(point.text)
 
@@ -113,14 +115,12 @@ async def _clear(terminal: Terminal, arguments: str) -> None:
 async def _model(terminal: Terminal, arguments: str) -> None:
     if not arguments:
         names = [*dict.fromkeys([terminal.chat.model, *MODEL_ALIASES])]
-        picked = await terminal.surface.choose(
-            ChoicePrompt("Go on with which model?", [ChoiceOption(name) for name in names])
-        )
+        picked = await terminal.surface.choose(ChoicePrompt("Use which model?", [ChoiceOption(name) for name in names]))
         if picked is None:
             return
         arguments = names[picked.first]
     terminal.chat.set_model(resolve_model(arguments))
-    _notify(terminal, f"goes on with {terminal.chat.model}")
+    _notify(terminal, f"resumed with {terminal.chat.model}")
 
 
 async def _export(terminal: Terminal, arguments: str) -> None:
@@ -134,7 +134,7 @@ async def _export(terminal: Terminal, arguments: str) -> None:
         # Created with O_EXCL: no file that exists is ever overwritten.
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        raise UsageError(f"`{target}` exists", hint="name a file that does not") from None
+        raise already_exists(target) from None
     with os.fdopen(descriptor, "w", errors="replace") as file:
         file.write(text)
     _notify(terminal, f"written: {target}")
@@ -142,10 +142,10 @@ async def _export(terminal: Terminal, arguments: str) -> None:
 
 async def _rename(terminal: Terminal, arguments: str) -> None:
     if not arguments:
-        raise UsageError("a title is missing", hint="`/rename TITLE`")
+        raise UsageError("missing argument TITLE", hint="use `/rename TITLE`")
     _require_session_file(terminal)
     terminal.chat.rename(arguments)
-    _notify(terminal, f"the session is now `{arguments}`")
+    _notify(terminal, f"session renamed to `{arguments}`")
 
 
 async def _exit(terminal: Terminal, arguments: str) -> None:
@@ -176,12 +176,21 @@ async def run_shell_command(terminal: Terminal, command: str) -> None:
 
 
 async def _trust(terminal: Terminal, arguments: str) -> None:
-    if terminal.is_trusted():
-        raise NothingFound("this folder is trusted")
-    terminal.trust()
+    if arguments not in ("", "no"):
+        raise UsageError(f"invalid argument `{arguments}`", hint="use `/trust` or `/trust no`")
+    if arguments == "no":
+        terminal.decline_trust()
+        if terminal.is_trusted():
+            raise UsageError("this chat was started with `--trust`", hint="start it without `--trust`")
+        words = "not trusted: settings, agents and commands of this folder are ignored"
+    else:
+        if terminal.is_trusted():
+            raise NothingFound("this folder is already trusted", hint="use `/trust no` to change that")
+        terminal.trust()
+        words = "trusted: settings, agents and commands of this folder are used"
     path = terminal.chat.path
     await terminal.open(SessionStart(resume=path, force=True) if path.exists() else SessionStart())
-    _notify(terminal, "trusted: settings, agents and commands of this folder act")
+    _notify(terminal, words)
 
 
 def _notify(terminal: Terminal, text: str) -> None:
@@ -194,7 +203,7 @@ def _count_files(count: int) -> str:
 
 def _require_session_file(terminal: Terminal) -> None:
     if not terminal.chat.path.exists():
-        raise NothingFound("nothing was said yet")
+        raise NothingFound("the conversation is empty")
 
 
 ACTIONS: dict[str, Action] = {

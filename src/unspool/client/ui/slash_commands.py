@@ -23,6 +23,12 @@ import msgspec
 
 from unspool.client import events
 from unspool.client.loop.inbox import Emit
+from unspool.client.loop.tool_calls import (
+    RequestedCall,
+    keep_answered_rule,
+    make_permission_request,
+    set_sandbox_level,
+)
 from unspool.client.prompt.custom_commands import CustomCommand, expand_command
 from unspool.client.prompt.text.markdown import find_mentions
 from unspool.client.protocols import PermissionRequest
@@ -32,25 +38,26 @@ from unspool.client.ui import status_text
 from unspool.client.ui.open_chat import OpenedChat, resolve_model
 
 TERMINAL_COMMANDS = {
-    "help": "what can be typed",
-    "resume": "go on with another session of this folder",
-    "tree": "the branches of this session; go on from another one",
-    "fork": "go on in a copy of this session",
-    "rewind": "go back to an earlier prompt: conversation, files or both",
-    "compact": "make the conversation shorter: /compact [what to keep]",
-    "clear": "begin a new session",
-    "cost": "what it has cost",
-    "context": "how full the context is",
-    "model": "go on with another model: /model [NAME]",
-    "permissions": "what is allowed, and by what",
+    "help": "list the commands",
+    "resume": "resume another session of this folder",
+    "tree": "list the branches of this session and switch to another one",
+    "fork": "continue in a copy of this session",
+    "rewind": "rewind to an earlier prompt: conversation, files or both",
+    "compact": "summarize the conversation: /compact [what to keep]",
+    "clear": "start a new session",
+    "cost": "show the cost of this session",
+    "context": "show how full the context is",
+    "model": "switch to another model: /model [NAME]",
+    "permissions": "list the permission rules and their sources",
+    "sandbox": "show what commands can do without approval",
     "export": "write the conversation to a file: /export [FILE]",
-    "todos": "the todo list",
-    "trust": "trust this folder: its settings, agents and commands may act",
-    "rename": "give the session a title: /rename TITLE",
-    "exit": "leave; so does Ctrl-D",
+    "todos": "show the todo list",
+    "trust": "use the settings, agents and commands of this folder; /trust no: ignore them",
+    "rename": "set the title of the session: /rename TITLE",
+    "exit": "exit (also Ctrl-D)",
 }
 """The commands of the terminal, with their descriptions."""
-HEADLESS_COMMANDS = ("compact", "context", "cost", "permissions", "todos")
+HEADLESS_COMMANDS = ("compact", "context", "cost", "permissions", "sandbox", "todos")
 """The commands that need no terminal."""
 _COMMAND = re.compile(r"/([\w:.-]+)(?:\s|\Z)")
 _LOCAL_COMMANDS: dict[str, Callable[[OpenedChat], str]] = {
@@ -58,6 +65,7 @@ _LOCAL_COMMANDS: dict[str, Callable[[OpenedChat], str]] = {
     "context": lambda opened: status_text.context_text(opened.chat),
     "todos": lambda opened: status_text.todos_text(opened.chat),
     "permissions": status_text.permissions_text,
+    "sandbox": status_text.sandbox_text,
 }
 """The commands that only print something, with what they print."""
 
@@ -165,15 +173,21 @@ async def _call_tool(opened: OpenedChat, name: str, input: Json) -> str:
     chat = opened.chat
     tool = next((tool for tool in chat.services.tools if tool.name == name), None)
     if tool is None:
-        return f"({name} is not there)"
+        return f"({name} does not exist)"
+    call = RequestedCall(f"command_{chat.runtime.new_id()}", name, input, tool)
     decision = opened.permissions.judge(name, input, chat.context)
-    is_allowed = decision.behaviour == "allow"
+    is_allowed, level = decision.behaviour == "allow", decision.sandbox
     if decision.behaviour == "ask":
-        request = PermissionRequest(f"command_{chat.runtime.new_id()}", name, input, tool.target(input))
-        is_allowed = (await chat.context.user.ask_permission(request, decision)).allowed
+        request = make_permission_request(call, tool, chat.context, opened.permissions)
+        if isinstance(request, PermissionRequest):
+            answer = await chat.context.user.ask_permission(request, decision)
+            is_allowed, level = answer.allowed, "edit" if answer.sandboxed else None
+            if is_allowed:
+                keep_answered_rule(answer, opened.permissions)
     if not is_allowed:
         return f"({tool.target(input)}: not allowed, {decision.why})"
-    outcome = await run_tool(tool, input, chat.context, f"command_{chat.runtime.new_id()}")
+    set_sandbox_level(chat.context, call.id, level)
+    outcome = await run_tool(tool, input, chat.context, call.id)
     if isinstance(outcome.content, str):
         return outcome.content
     return "\n".join(str(block.get("text", "")) for block in outcome.content)

@@ -1,4 +1,4 @@
-"""Describes a chat in words: footer and greeting, and the output of `/cost`, `/context`, `/todos`, `/permissions`."""
+"""Describes a chat in words: footer, greeting, and what commands such as `/cost`, `/permissions`, `/sandbox` print."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from unspool.client.ui.render import ChatRenderer
 
 MODES = {
-    "default": "asks before it acts",
+    "default": "asks before changes",
     "acceptEdits": "edits without asking",
-    "plan": "plans, changes nothing",
-    "bypassPermissions": "does everything without asking",
-    "dontAsk": "does what rules allow, and does not ask",
+    "plan": "plans only, no changes",
+    "bypassPermissions": "never asks",
+    "dontAsk": "does what rules allow, never asks",
 }
 
 
@@ -33,8 +33,8 @@ def greeting_text(chat: Chat, renderer: ChatRenderer) -> str:
     """Return what is shown when a chat is opened."""
     head = renderer.text(f"unspool · {chat.model} · {chat.workspace.root}", "bold")
     if not chat.is_resumed:
-        return head + renderer.text("`/help` tells what can be typed", "dim") + "\n"
-    where = f"goes on from {units.amount(len(chat.transcript.conversation.messages), 'message')} · {chat.session_id}"
+        return head + renderer.text("type `/help` for commands", "dim") + "\n"
+    where = f"resumed from {units.amount(len(chat.transcript.conversation.messages), 'message')} · {chat.session_id}"
     return head + renderer.text(where, "dim") + "\n"
 
 
@@ -70,9 +70,15 @@ def permissions_text(opened: OpenedChat) -> str:
     chat = opened.chat
     lines = [f"mode: {chat.mode} ({MODES.get(chat.mode, '')})"]
     rules = opened.permissions
-    lines.append(f"folder: {'trusted' if rules.trusted else 'not trusted: its own settings do not act'}")
+    lines.append(f"folder: {'trusted' if rules.trusted else 'not trusted: its settings are ignored'}")
     lines += [f"{kind:5}  {rule.text}  ({rule.source})" for kind, rule in rules.list_rules()]
     return "\n".join([*lines, *opened.problems])
+
+
+def sandbox_text(opened: OpenedChat) -> str:
+    """Return which sandbox commands run in."""
+    sandbox = opened.permissions.sandbox
+    return "\n".join(sandbox.describe()) if sandbox is not None else "no sandbox"
 
 
 def count_input_tokens(usage: dict[str, Any]) -> int:

@@ -3,9 +3,10 @@
 Rules
   1. What is typed while a turn runs goes to the model at its next step; a command waits until the turn has ended.
   2. Whatever becomes of a turn or a command, the prompt comes back. What failed is shown in one line with a hint.
-  3. Before the user is asked for permission, all of what the call would do is shown: the whole command, the whole
-     change, made safe for the terminal.
+  3. Before the user is asked for permission, what the call would do is shown, made safe for the terminal: the whole
+     command; the change of the file on disk, of which all can be shown if it is long.
   4. Only what was chosen is allowed. Esc refuses, and ends the turn.
+  5. A rule is shown before it is written, with the file that it is written to.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -25,7 +26,7 @@ from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserQu
 from unspool.client.ui import find_session, slash_actions, slash_commands, status_text
 from unspool.client.ui.choice import ChoiceOption, ChoicePrompt, ChoiceResult
 from unspool.client.ui.open_chat import OpenedChat, is_trusted, open_chat_from_settings, trusted_folders
-from unspool.client.ui.render import ChatRenderer, RenderOptions, render_last_turns
+from unspool.client.ui.render import ChatRenderer, RenderOptions, fold_change, number_change, render_last_turns
 from unspool.client.ui.render_events import EventRenderer
 from unspool.display import clean_line
 from unspool.errors import UnspoolError, UsageError
@@ -69,19 +70,24 @@ class TerminalUser:
         surface: Surface,
         renderer: Callable[[], ChatRenderer],
         interrupt: Callable[[], object],
-        *,
-        is_trusted: bool = False,
     ) -> None:
         self._surface, self._renderer, self._interrupt = surface, renderer, interrupt
-        self._is_trusted = is_trusted
 
     async def ask_permission(self, request: PermissionRequest, decision: RuleDecision) -> PermissionAnswer:
         """Show what a call would do and ask whether it may run."""
-        self._surface.show(self._renderer().permission_request(request, decision))
-        who = f"the agent {request.agent}" if request.agent else "it"
+        answers, notes = _permission_answers(request, decision)
+        rules = "".join(map(self._renderer().indented, notes))
+        self._surface.show(self._renderer().permission_request(request, decision) + rules)
+        who = f"the agent {request.agent} to do this" if request.agent else "this"
         target = self._renderer().target(request.tool, request.input)
-        title = clean_line(f"May {who} do this? {request.tool}({target})")
-        return await self._choose(title, self._permission_answers(request, decision))
+        title = clean_line(f"Allow {who}? {request.tool}({target})")
+        if request.change is not None and fold_change(number_change(request.change))[1]:
+            show_all = (ChoiceOption("Show the whole change first", key="w"), None)
+            answer = await self._choose(title, [*answers[:-1], show_all, answers[-1]])
+            if answer is not None:
+                return answer
+            self._surface.show(self._renderer().permission_request(request, decision, whole=True) + rules)
+        return await self._choose(title, answers) or PermissionAnswer(allowed=False)
 
     async def ask_questions(self, questions: tuple[UserQuestion, ...]) -> dict[str, str] | None:
         """Ask one question after the other; None if the user cancels one."""
@@ -101,38 +107,51 @@ class TerminalUser:
         """Show a plan and ask whether it is approved."""
         self._surface.show(self._renderer().plan(plan))
         edits = PermissionAnswer(allowed=True, mode="acceptEdits")
-        no = ChoiceOption("No, go on planning", key="n", text_prompt="what should be different?")
+        no = ChoiceOption("No, keep planning", key="n", text_prompt="what should be different?")
         answers = [
-            (ChoiceOption("Yes, and make the edits without asking", key="a"), edits),
+            (ChoiceOption("Yes, and do not ask before edits", key="a"), edits),
             (ChoiceOption("Yes, and ask before each edit", key="y"), PermissionAnswer(allowed=True, mode="default")),
             (no, PermissionAnswer(allowed=False)),
         ]
-        return await self._choose("Is this plan good?", answers)
+        return await self._choose("Approve this plan?", answers) or PermissionAnswer(allowed=False)
 
-    async def _choose(self, title: str, answers: list[tuple[ChoiceOption, PermissionAnswer]]) -> PermissionAnswer:
+    async def _choose(
+        self, title: str, answers: Sequence[tuple[ChoiceOption, PermissionAnswer | None]]
+    ) -> PermissionAnswer | None:
+        """Return the answer of the option that was chosen; None if it has none."""
         chosen = await self._surface.choose(ChoicePrompt(title, [option for option, _ in answers]))
         if chosen is None:
             self._interrupt()
             return PermissionAnswer(allowed=False)
         answer = answers[chosen.first][1]
-        return answer if answer.allowed else PermissionAnswer(allowed=False, words=chosen.text)
+        return answer if answer is None or answer.allowed else PermissionAnswer(allowed=False, words=chosen.text)
 
-    def _permission_answers(
-        self, request: PermissionRequest, decision: RuleDecision
-    ) -> list[tuple[ChoiceOption, PermissionAnswer]]:
-        answers = [(ChoiceOption("Yes", key="y"), PermissionAnswer(allowed=True))]
-        if request.tool in EDIT_TOOLS:
-            edits = ChoiceOption("Yes, and all edits from now on", key="a")
-            answers.append((edits, PermissionAnswer(allowed=True, mode="acceptEdits")))
-        for rule in decision.suggestions[:1] if request.tool not in EDIT_TOOLS else ():
-            session = ChoiceOption(f"Yes, and {rule} from now on in this session", key="s")
+
+def _permission_answers(
+    request: PermissionRequest, decision: RuleDecision
+) -> tuple[list[tuple[ChoiceOption, PermissionAnswer]], list[str]]:
+    """Return the answers to a permission request, and for each rule that would be written where that is."""
+    answers = [(ChoiceOption("Yes", key="y"), PermissionAnswer(allowed=True))]
+    notes = []
+    is_edit = request.tool in EDIT_TOOLS
+    if is_edit:
+        edits = ChoiceOption("Yes, and allow all edits from now on", key="a")
+        answers.append((edits, PermissionAnswer(allowed=True, mode="acceptEdits")))
+    for rule in decision.suggestions[:1]:
+        if not is_edit:
+            session = ChoiceOption(f"Yes, and allow {rule} in this session", key="s")
             answers.append((session, PermissionAnswer(allowed=True, rule=rule, keep="session")))
-            # A rule that is kept in a folder which is not trusted would have no effect.
-            if self._is_trusted:
-                always = ChoiceOption(f"Yes, and always {rule} in this folder", key="a")
-                answers.append((always, PermissionAnswer(allowed=True, rule=rule, keep="local")))
-        no = ChoiceOption("No, and say what to do instead", key="n", text_prompt="what instead?")
-        return [*answers, (no, PermissionAnswer(allowed=False))]
+        if request.rule_file is not None:
+            always = ChoiceOption(f"Yes, and always allow {rule} in this folder", key="r" if is_edit else "a")
+            answers.append((always, PermissionAnswer(allowed=True, rule=rule, keep="local")))
+            notes.append(f"always: adds {rule} to {request.rule_file}")
+        if request.sandboxed_rule_file is not None:
+            boxed = ChoiceOption(f"Yes, and always allow {rule} in this folder, in the sandbox", key="b")
+            kept = PermissionAnswer(allowed=True, rule=rule, keep="local", sandboxed=True)
+            answers.append((boxed, kept))
+            notes.append(f"always, in the sandbox: adds {rule} to {request.sandboxed_rule_file} (`sandboxed`)")
+    no = ChoiceOption("No, and tell the model what to do instead", key="n", text_prompt="what instead?")
+    return [*answers, (no, PermissionAnswer(allowed=False))], notes
 
 
 class Terminal:
@@ -285,16 +304,29 @@ class Terminal:
         """Trust the working folder from now on."""
         trusted_folders(self._runtime).add(self.options.cwd)
 
+    def decline_trust(self) -> None:
+        """Do not trust the working folder from now on, and do not ask about it again."""
+        trusted_folders(self._runtime).decline(self.options.cwd)
+
     async def _ask_trust(self) -> bool:
-        """Ask whether the folder is trusted, if it holds anything that would act; False: the user wants to leave."""
+        """Ask whether the folder is trusted, unless the user has already answered; False: the user wants to leave."""
         files = find_acting_files(self.options.cwd)
-        if not files or self.is_trusted():
+        if self.is_trusted():
             return True
-        brings = f"It brings {', '.join(files)}: these may allow calls, and tell the model things."
-        title = f"Do you trust this folder? {self.options.cwd}\n{brings}"
+        if trusted_folders(self._runtime).is_declined(self.options.cwd):
+            if files:
+                words = "you do not trust this folder; change it with `/trust`"
+                self.surface.show(self.renderer().notice(words))
+            return True
+        brings = "In a trusted folder, read-only git commands run without asking, and its settings apply."
+        if files:
+            brings = f"It contains {', '.join(files)}, which can allow tool calls and instruct the model."
+        title = (
+            f"Do you trust this folder? {self.options.cwd}\n{brings}\nunspool asks once; change it later with `/trust`."
+        )
         answers = [
             ChoiceOption("Yes, from now on", key="y"),
-            ChoiceOption("No, go on without them", key="n"),
+            ChoiceOption("No, continue without trust", key="n"),
             ChoiceOption("Leave", key="l"),
         ]
         picked = await self.surface.choose(ChoicePrompt(title, answers, cursor=1))
@@ -302,11 +334,16 @@ class Terminal:
             return False
         if picked.first == 0:
             self.trust()
+        else:
+            try:
+                self.decline_trust()
+            except UnspoolError as error:  # it holds for this chat all the same
+                self.surface.show(self.renderer().notice(f"cannot save the answer: {error.message}"))
         return True
 
     async def open(self, start: SessionStart) -> None:
         """Open another chat and close the one before."""
-        user = TerminalUser(self.surface, self.renderer, self.interrupt, is_trusted=self.is_trusted())
+        user = TerminalUser(self.surface, self.renderer, self.interrupt)
         opened = await open_chat_from_settings(start, self.options.settings, self._runtime, user)
         # Only now: if the new chat could not be opened, the old one stays.
         if self._opened is not None:
@@ -329,7 +366,7 @@ class Terminal:
                 self.surface.show(self.renderer().prompt(text))
                 await slash_actions.ACTIONS[name](self, slash_commands.command_arguments(text))
             elif slash_commands.is_unknown_command(text, self.commands()):
-                raise UsageError(f"no such command: `/{name}`", hint="`/help` tells those there are")
+                raise UsageError(f"unknown command `/{name}`", hint="list commands with `/help`")
             elif (output := slash_commands.run_local_command(self.opened, text)) is not None:
                 self.surface.show(self.renderer().prompt(text) + self.renderer().text(output) + "\n")
             else:

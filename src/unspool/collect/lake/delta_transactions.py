@@ -63,7 +63,7 @@ class TransactionVersions:
                 before = self._read_up_to
                 self._from_checkpoint(snapshot_version)
                 if self._read_up_to == before:
-                    raise Unreadable(f"the log of a table cannot be read: `{self._log}`", hint="try again")
+                    raise Unreadable(f"cannot read the log of a table: `{self._log}`", hint="try again")
                 continue
             self._versions.update(_commit_transactions(data))
             self._read_up_to += 1

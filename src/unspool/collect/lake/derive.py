@@ -27,7 +27,7 @@ from unspool.collect.lake.tables import TIMES, device_bucket, lake_tables, parti
 from unspool.collect.segments import Segment, SegmentHeader, SegmentLine
 from unspool.format.side_files import AgentMeta, parse_object
 from unspool.graph import FactsCollector
-from unspool.prices import DIGEST, Response, file_stem
+from unspool.prices import DIGEST, Response, attribute_responses, file_stem
 from unspool.read import Kind, Line, LongLine, Source, decode_lines
 from unspool.store.columns import (
     LINE_KINDS,
@@ -171,7 +171,7 @@ def _history_rows(segments: list[Segment]) -> Iterator[Row]:
         yield "bad_lines", (generation, offset, length, reason)
 
 
-MADE_WITH = f"1 {DIGEST[:12]}"
+MADE_WITH = f"2 {DIGEST[:12]}"
 """The version of the derivation and of the price list; `lake ingest --again` derives anew after a change."""
 
 _TIMESTAMP = re.compile(r'"timestamp":\s?"([0-9T:.Z+-]{10,40})"')
@@ -240,6 +240,7 @@ class _StreamDerivation:
         if last.kind == "agent" and agent is None:
             agent = file_stem(last.source)
         self._file = SourceFile(last.source, last.kind, last.session, agent)
+        self._session = last.session or (file_stem(last.source) if last.kind == "session" else None)
 
     def add_lines(self, reads: list[ReadSegment], *, is_last: bool) -> None:
         """Derive a generation of a file of lines."""
@@ -260,7 +261,8 @@ class _StreamDerivation:
                 self._add_entry(header, sent, is_new=is_new)
                 self._out.weigh(sent.length)
         generation = reads[0].segment.header.generation
-        self.answers += [(generation, response) for response in collector.finish()]
+        responses = attribute_responses(collector.finish(), self._last.source, self._session)
+        self.answers += [(generation, response) for response in responses]
         if is_last:
             derivation.finish()
             self._finish(collector, facts)
@@ -345,7 +347,7 @@ class _StreamDerivation:
         for offset, length, reason in collector.bad_lines:
             self._add_row("bad_lines", (generation, offset, length, reason))
         if last.kind == "session":
-            row = list(session_row(facts.facts(), last.session or file_stem(last.source), last.project))
+            row = list(session_row(facts.facts(), self._session or "", last.project))
             # `started` and `ended` are text in the store's row, and times in the lake.
             for index in (10, 11):
                 time = row[index]

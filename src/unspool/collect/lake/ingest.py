@@ -173,8 +173,8 @@ def ingest_batch(
             continue
         bad += bad_in_attempt
         return ingested._replace(conflicts=attempt)
-    message = f"others write to the lake at `{lake.url}` faster than this ingest can"
-    raise ObjectStoreFailed(message, hint="nothing is lost; try again, or let fewer ingest at once")
+    message = f"too many concurrent writers on the lake at `{lake.url}`"
+    raise ObjectStoreFailed(message, hint="no data is lost; try again, or run fewer ingests at once")
 
 
 class _Attempt:

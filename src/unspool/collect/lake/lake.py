@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 MARK = "unspool-lake.json"
 VERSION = 1
-MISSING = "install it with: pip install 'unspool[sql,team]'"
 
 
 _LONG_COLUMNS = frozenset({"raw", "text", "input", "result", "structured", "prompt", "content", "first_prompt"})
@@ -126,6 +125,7 @@ class Lake:
                 data,
                 writer_properties=encoding(name),
                 commit_properties=CommitProperties(app_transactions=transactions),
+                schema_mode="merge",  # a lake of an earlier version lacks columns that came since
                 **mode,
             )
 
@@ -142,7 +142,7 @@ def create_lake(url: str, environment: Mapping[str, str]) -> Lake:
     lake = Lake(url, environment)
     marker = lake.object_store.get(MARK)
     if marker is None and next(iter(lake.object_store.names("")), None) is not None:
-        raise Refused(f"there is something else at `{url}`", hint="name an empty folder, or one that is a lake")
+        raise Refused(f"`{url}` is not empty and not a lake", hint="name an empty folder or an existing lake")
     if marker is not None:
         _check_version(marker, url)
     with translate_lake_errors(lake.url):
@@ -169,7 +169,7 @@ def open_lake(url: str, environment: Mapping[str, str]) -> Lake:
     lake = Lake(url, environment) if folder is None or folder.is_dir() else None
     marker = lake.object_store.get(MARK) if lake else None
     if lake is None or marker is None:
-        raise NotFound(f"no lake at `{url}`", hint=f"make one with: unspool lake init {url}")
+        raise NotFound(f"no lake at `{url}`", hint=f"create one with `unspool lake init {url}`")
     _check_version(marker, url)
     return lake
 
@@ -178,7 +178,7 @@ def open_source(url: str, environment: Mapping[str, str]) -> SegmentStore:
     """Open the object store with the segments. A folder must exist: readers do not create it."""
     folder = local_folder(lake_address(url))
     if folder is not None and not folder.is_dir():
-        raise NotFound(f"no such folder: `{folder}`", hint="collectors make it: unspool collect --to URL")
+        raise NotFound(f"folder not found: `{folder}`", hint="collectors create it: `unspool collect --to URL`")
     return open_object_store(lake_address(url), environment)
 
 
@@ -194,11 +194,10 @@ def local_folder(url: str) -> Path | None:
 
 
 def require_team_libraries() -> None:
-    """Raise `Refused` if one of the optional libraries is not installed."""
-    from importlib.util import find_spec
+    """Raise `MissingExtra` if one of the optional libraries is not installed."""
+    from unspool.extras import require_extras
 
-    if not all(find_spec(name) for name in ("deltalake", "obstore", "arro3", "duckdb")):
-        raise Refused("a lake needs deltalake, obstore, arro3 and DuckDB, which are not all installed", hint=MISSING)
+    require_extras("sql", "team")
 
 
 @contextmanager
@@ -211,12 +210,12 @@ def translate_lake_errors(url: str) -> Iterator[None]:
     except CommitFailedError as error:
         raise CommitConflict(str(error)) from None
     except TableNotFoundError:
-        raise Unreadable(f"a table is missing in the lake at `{url}`", hint=f"unspool lake init {url}") from None
+        raise Unreadable(
+            f"the lake at `{url}` lacks a table", hint=f"create it with `unspool lake init {url}`"
+        ) from None
     except (DeltaError, OSError) as error:
         words = " ".join(str(error).split())[:300]
-        raise ObjectStoreFailed(
-            f"the lake at `{url}` cannot be used: {words}", hint="nothing is lost; try again"
-        ) from None
+        raise ObjectStoreFailed(f"cannot use the lake at `{url}`: {words}", hint="no data is lost; try again") from None
 
 
 def encoding(name: str, level: int | None = None) -> WriterProperties:
@@ -248,9 +247,9 @@ def _check_version(data: bytes, url: str) -> None:
     try:
         marker = msgspec.json.decode(data, type=LakeMarker)
     except msgspec.DecodeError:
-        raise Unreadable(f"not a lake: `{url}`: `{MARK}` cannot be read") from None
+        raise Unreadable(f"not a lake: `{url}`: cannot read `{MARK}`") from None
     if marker.unspool != "lake" or marker.version > VERSION:
-        raise Unreadable(f"the lake at `{url}` was made by a newer unspool", hint="upgrade unspool")
+        raise Unreadable(f"the lake at `{url}` was created by a newer version of unspool", hint="upgrade unspool")
 
 
 def streams_predicate(table: str, streams: Sequence[DerivedStream]) -> str:

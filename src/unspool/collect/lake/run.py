@@ -190,8 +190,8 @@ def run_forever(
 
 def _run_workers(job: IngestJob, follow: float | None) -> Iterator[IngestReport | ObjectStoreFailed]:
     """Run workers in processes of their own and yield their reports."""
-    hint = "what it did is whole; the next ingest goes on from there"
-    lost = Unreadable("a worker was ended from outside", hint=hint)
+    hint = "committed work is complete; the next ingest continues from there"
+    lost = Unreadable("a worker process was killed", hint=hint)
     # Not forked: the threads of the libraries do not survive that.
     with start_workers(job.workers, partial(_run_worker, job, follow), lost, forks=False) as running:
         ends = list(running)

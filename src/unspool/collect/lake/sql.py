@@ -36,8 +36,8 @@ def engine_setup(lake: Lake, cache: Path, query: str | None = None) -> tuple[Eng
     folder = lake.folder or _cache_folder(lake, cache)
     # `read_parquet` takes every path for a pattern.
     if any(mark in str(folder) for mark in _PATTERN):
-        message = f"DuckDB would take the name of the folder for a pattern: `{folder}`"
-        raise Refused(message, hint="let it be a folder without any of * ? [ ] { } in its path")
+        message = f"DuckDB would read the folder name as a pattern: `{folder}`"
+        raise Refused(message, hint="use a path without the characters * ? [ ] { }")
     needed = set(lake_tables()) if lake.folder or query is None else _tables_of_query(query)
     statements, files = ["CREATE SCHEMA parts"], list[str]()
     for name, table in lake_tables().items():
@@ -84,7 +84,7 @@ def _plain_type(type: str) -> str:
 
 
 def _view_statements() -> list[str]:
-    return view_statements(Path(__file__).with_name("views.sql"))
+    return view_statements(Path(__file__).with_name("views.sql"), whose="org, user, device,")
 
 
 def _create_prices() -> str:
@@ -135,7 +135,9 @@ def _fetch(lake: Lake, folder: Path, name: str, paths: Iterable[str]) -> None:
         if not target.exists():
             data = lake.object_store.get(f"{name}/{quote(path, safe='/=')}")
             if data is None:
-                raise Refused(f"a file of the table `{name}` has gone", hint="it was vacuumed; ask again")
+                raise Refused(
+                    f"a file of the table `{name}` no longer exists", hint="a vacuum removed it; run the query again"
+                )
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomically(target, data)  # another process may query from the same cache
     for old in (folder / name).rglob("*.parquet"):

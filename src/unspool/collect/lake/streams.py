@@ -94,7 +94,7 @@ def list_streams(object_store: SegmentStore, homes: Iterable[str] | None = None)
         for listed in object_store.names(folder):
             name = parse_segment_name(listed.name)
             if name is None:
-                strays.append(BadSegment(listed.name, listed.size, "its name is not that of a segment"))
+                strays.append(BadSegment(listed.name, listed.size, "its name is not a segment name"))
                 continue
             stream = streams.get(name.stream)
             if stream is None:
@@ -102,7 +102,7 @@ def list_streams(object_store: SegmentStore, homes: Iterable[str] | None = None)
             # A device can put objects under its own prefix only: there it may not continue another device's stream.
             if (stream.org, stream.device) != name[:2]:
                 strays.append(
-                    BadSegment(listed.name, listed.size, f"its stream is that of another device: `{stream.home}`")
+                    BadSegment(listed.name, listed.size, f"its stream belongs to another device: `{stream.home}`")
                 )
             else:
                 stream.segments.setdefault(name.sequence, []).append(listed)
@@ -151,6 +151,6 @@ def _read_segment(
     header = segment.header
     # A name holds only 16 digits of the digest, and the header all of them.
     if (header.org, header.device, header.stream, header.sequence, header.previous) != (*name[:4], previous):
-        bad.append(BadSegment(listed.name, listed.size, "its header is that of another segment"))
+        bad.append(BadSegment(listed.name, listed.size, "its header belongs to another segment"))
         return None
     return ReadSegment(segment, segment_digest(data), len(data))

@@ -21,7 +21,7 @@ CREATE TABLE entries (
   agent_id VARCHAR,                -- as written on the line
   timestamp TIMESTAMPTZ,           -- when it was written
   is_sidechain BOOLEAN,            -- whether it is a sub-agent's
-  is_meta BOOLEAN,                 -- whether the program wrote it for itself
+  is_meta BOOLEAN,                 -- whether Claude Code wrote it, not the user
   message_id VARCHAR,              -- the API's id of an answer
   request_id VARCHAR,              -- of an answer
   cwd VARCHAR,                     -- the folder
@@ -32,7 +32,7 @@ CREATE TABLE entries (
   entrypoint VARCHAR,              -- as written
   bad BOOLEAN,                     -- whether it is not JSON, or not UTF-8
   raw TEXT,                        -- the line after redaction
-  stream VARCHAR,                  -- what comes of this file on this device: `source_id` in the other tables
+  stream VARCHAR,                  -- the stream of this file on this device: `source_id` in the other tables
   sequence BIGINT,                 -- the segment it came in
   day DATE                         -- of `timestamp` in UTC; without one, of a line beside it
 );
@@ -53,7 +53,7 @@ CREATE TABLE side_files (
   length BIGINT,                   -- bytes it had in the source
   bad BOOLEAN,                     -- whether it is not JSON
   raw TEXT,                        -- its text after redaction
-  stream VARCHAR,                  -- what comes of this file on this device
+  stream VARCHAR,                  -- the stream of this file on this device
   sequence BIGINT,                 -- the segment it came in
   day DATE                         -- when the segment was made
 );
@@ -68,7 +68,7 @@ CREATE TABLE responses (
   generation INTEGER,              -- of that file
   "offset" BIGINT,                 -- where that line begins, in bytes
   time TIMESTAMPTZ,                -- of the earliest line, to the millisecond
-  session_id VARCHAR,              -- as the line has it
+  session_id VARCHAR,              -- the session that pays: that of the file with the line that counts
   agent_id VARCHAR,                -- null for the main conversation
   project VARCHAR,                 -- the project's name
   cwd VARCHAR,                     -- the folder it worked in
@@ -81,7 +81,7 @@ CREATE TABLE responses (
   cache_write_5m_tokens BIGINT,    -- written to the cache for 5 minutes
   cache_write_1h_tokens BIGINT,    -- written to the cache for an hour
   web_searches BIGINT,             -- billed by the piece
-  cost_micros BIGINT,              -- micro-dollars by the price list; 0 if the model has no price
+  cost_micros BIGINT,              -- micro-dollars by the price list; null if the model has no price
   unpriced_tokens BIGINT,          -- all its tokens, if the model has no price
   final BOOLEAN,                   -- false: `output_tokens` may be a count from the beginning of the stream
   estimated_output_tokens BIGINT,  -- the output as it probably was
@@ -108,7 +108,7 @@ CREATE TABLE answers (
   timestamp VARCHAR,               -- of the earliest line, as it was written
   counted_at VARCHAR,              -- of the line that counts
   model VARCHAR,                   -- as the line has it
-  session_id VARCHAR,              -- as the line has it
+  session_id VARCHAR,              -- the session that pays: that of the file with the line that counts
   agent_id VARCHAR,                -- nothing for the main chain
   project_key VARCHAR,             -- the name of the project's folder
   cwd VARCHAR,                     -- the folder it worked in

@@ -104,7 +104,7 @@ class _Tables:
         taken, known = self._taken.get(stream.id, 0), self._known.get(stream.id)
         highest = max(stream.segments)
         if stream.last < highest:
-            yield LakeProblem("gap", stream.path, f"segment {stream.last + 1:,} is missing, {highest:,} is there")
+            yield LakeProblem("gap", stream.path, f"segment {stream.last + 1:,} is missing, segment {highest:,} exists")
         if stream.last > taken or any(len(objects) > 1 for objects in stream.segments.values()):
             bad: list[BadSegment] = []
             readable = sum(1 for _ in follow_chain(object_store.get, stream, bad))
@@ -112,10 +112,10 @@ class _Tables:
             if readable > taken:
                 yield LakeProblem("not in the tables", stream.path, f"segments {taken + 1:,} to {readable:,}")
         if stream.last < taken:
-            words = f"{taken:,} are in the tables, {stream.last:,} in the store"
-            yield LakeProblem("segments have gone", stream.path, words)
+            words = f"{taken:,} in the tables, {stream.last:,} in the object store"
+            yield LakeProblem("segments no longer exist", stream.path, words)
         if taken and (known is None or known.sequence < taken):
-            yield LakeProblem("not derived", stream.path, f"its lines are there up to segment {taken:,}, no other rows")
+            yield LakeProblem("not derived", stream.path, f"only its lines up to segment {taken:,} are in the tables")
 
     def compare_digests(self, sent: dict[str, SentStream]) -> Iterator[LakeProblem]:
         """Yield the streams whose last digest or number of lines differs between manifest and tables."""
@@ -151,7 +151,7 @@ class _Tables:
         for name in (*DERIVED, "answers", "responses"):
             ids = {id for (id,) in self._lake.rows(name, "SELECT DISTINCT source_id FROM t")}
             for id in sorted(ids - self._known.keys() - self._taken.keys()):
-                yield LakeProblem("rows without a stream", f"{name}/{id}", "no segment of it was ever ingested")
+                yield LakeProblem("rows without a stream", f"{name}/{id}", "none of its segments was ingested")
 
     def compare_responses(self, problems: list[LakeProblem]) -> int:
         """Return how many responses are counted; add a problem where one is missing or counted twice."""
@@ -163,7 +163,7 @@ class _Tables:
             if rows != ids:
                 problems.append(LakeProblem("double responses", "/".join(home), f"{rows - ids:,}"))
             if ids != billed.get(home, 0):
-                words = f"{billed.get(home, 0):,} were billed, {ids:,} count"
+                words = f"{billed.get(home, 0):,} billed, {ids:,} counted"
                 problems.append(LakeProblem("responses", "/".join(home), words))
         return sum(rows for rows, _ in counted.values())
 

@@ -22,21 +22,28 @@ SELECT
 FROM parts.sources;
 
 CREATE VIEW sessions AS
-WITH billed AS (
-  SELECT org, device, session_id, sum(cost_micros)::BIGINT AS cost_micros FROM parts.responses
-  GROUP BY org, device, session_id
+WITH files AS (
+  SELECT id AS source_id, org, user, device, org || '/' || device AS home, org || '/' || device || '/' || path AS place,
+    project_key, false AS gone
+  FROM parts.sources
 ),
+listed AS (
+  SELECT i.*, f.* EXCLUDE (source_id, org, user, device) FROM parts.sessions i JOIN files f USING (source_id)
+),
+owners AS (
+  SELECT source_id, session_id FROM parts.agent_owners UNION SELECT source_id, session_id FROM parts.responses
+),
+$paying_sessions$,
 helping AS (
   SELECT o.org, o.device, o.session_id, s.project_key, count(*)::INTEGER AS agents
   FROM parts.agent_owners o JOIN parts.sources s ON s.id = o.source_id GROUP BY ALL
 )
 SELECT
   i.org, i.user, i.device, i.session_id, i.source_id, $session_columns$, i.day
-FROM parts.sessions i
-JOIN parts.sources s ON s.id = i.source_id
-LEFT JOIN billed ON billed.org = i.org AND billed.device = i.device AND billed.session_id = i.session_id
+FROM shown i
+LEFT JOIN billed ON billed.place = i.place
 LEFT JOIN helping ON helping.org = i.org AND helping.device = i.device AND helping.session_id = i.session_id
-  AND helping.project_key IS NOT DISTINCT FROM s.project_key;
+  AND helping.project_key IS NOT DISTINCT FROM i.project_key;
 
 CREATE VIEW messages AS
 SELECT
@@ -112,7 +119,8 @@ SELECT
   count(*) AS responses, sum(input_tokens)::BIGINT AS input_tokens, sum(output_tokens)::BIGINT AS output_tokens,
   sum(cache_read_tokens)::BIGINT AS cache_read_tokens,
   sum(cache_write_5m_tokens + cache_write_1h_tokens)::BIGINT AS cache_write_tokens,
-  sum(cost_micros)::BIGINT AS cost_micros
+  CASE WHEN sum(unpriced_tokens) > 0 THEN nullif(sum(cost_micros), 0) ELSE sum(cost_micros) END::BIGINT AS cost_micros,
+  sum(unpriced_tokens)::BIGINT AS unpriced_tokens
 FROM parts.responses GROUP BY ALL ORDER BY date NULLS LAST, org, user;
 
 CREATE VIEW claude_conversations AS

@@ -8,10 +8,10 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
-    from unspool.edit.apply.journal import Journal, read_journals
+    from unspool.edit.apply.journal import Journal, list_unreadable, read_journals
 
-__all__ = ["Journal", "read_journals"]
+__all__ = ["Journal", "list_unreadable", "read_journals"]
 
 __getattr__ = lazy_door(__name__, {
-    "journal": "Journal read_journals",
+    "journal": "Journal list_unreadable read_journals",
 })

@@ -21,9 +21,9 @@ class FileState(Enum):
     """What the file of an action holds."""
 
     BEFORE = "before"
-    BEFORE_APPENDED = "before, and lines that were appended since"
+    BEFORE_APPENDED = "old content with appended lines"
     AFTER = "after"
-    AFTER_APPENDED = "after, and lines that were appended since"
+    AFTER_APPENDED = "new content with appended lines"
     UNKNOWN = "something else"
 
     @property

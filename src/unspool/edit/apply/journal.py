@@ -23,10 +23,20 @@ from typing import Any
 
 import msgspec
 
-from unspool.errors import NotFound, Refused, Unreadable
-from unspool.files import LockTaken, hold_lock, make_data_folder, make_folder, raise_unwritable, write_atomically
+from unspool.errors import NotFound, Refused, Unreadable, UnspoolError
+from unspool.files import (
+    LockTaken,
+    hold_lock,
+    make_data_folder,
+    make_folder,
+    raise_unwritable,
+    read_pieces,
+    read_whole,
+    write_atomically,
+)
 
 VERSION = 1
+_MAX_JOURNAL = 64 * 1024 * 1024
 
 
 class Action(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -107,7 +117,7 @@ def lock_edits(folder: Path) -> Iterator[None]:
         with hold_lock(edits / "lock", timeout=0):
             yield
     except LockTaken:
-        raise Refused("another edit is under way", hint="nothing was written; try again when it is done") from None
+        raise Refused("another edit is running", hint="nothing was written; try again when it has finished") from None
 
 
 def write_journal(folder: Path, journal: Journal) -> None:
@@ -117,15 +127,15 @@ def write_journal(folder: Path, journal: Journal) -> None:
 
 def write_backup(folder: Path, id: str, name: str, data: bytes) -> None:
     """Keep the bytes of a file as they are before an edit."""
-    _write_own(folder, id, name, data, failure="cannot keep a backup")
+    _write_own(folder, id, name, data, failure="cannot write the backup")
 
 
 def read_backup(folder: Path, id: str, name: str) -> bytes:
     """Return the bytes of a backup."""
     try:
-        return (edits_folder(folder) / id / name).read_bytes()
-    except OSError:
-        raise Unreadable(f"the backup of edit `{id}` cannot be read", hint="nothing was changed") from None
+        return b"".join(read_pieces(edits_folder(folder) / id / name))
+    except (OSError, UnspoolError):
+        raise Unreadable(f"cannot read the backup of edit `{id}`", hint="nothing was changed") from None
 
 
 def discard(folder: Path, id: str) -> None:
@@ -142,16 +152,33 @@ def remove_unfinished_backups(folder: Path) -> None:
             discard(folder, path.name)
 
 
+def read_journal(folder: Path, id: str) -> Journal | None:
+    """Return an edit as it was written last; None if it cannot be read."""
+    return next((journal for journal in read_journals(folder) if journal.id == id), None)
+
+
 def read_journals(folder: Path) -> list[Journal]:
-    """Return all edits, oldest first; one that cannot be read is left out."""
-    found = []
-    for path in edits_folder(folder).glob("*/journal.json"):
-        with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            journal = msgspec.json.decode(path.read_bytes(), type=Journal)
-            # Without one, nobody can tell whether the edit has happened; no version has written such a journal.
-            if any(action.decides for action in journal.actions):
-                found.append(journal)
+    """Return all edits, oldest first; one that cannot be read is left out (`list_unreadable` names it)."""
+    found = [journal for path in _journal_files(folder) if (journal := _read_journal(path))]
     return sorted(found, key=lambda journal: (journal.number, journal.when))
+
+
+def list_unreadable(folder: Path) -> list[Path]:
+    """Return the folders of edits whose journal cannot be read; their backups are still there."""
+    return sorted(path.parent for path in _journal_files(folder) if _read_journal(path) is None)
+
+
+def _journal_files(folder: Path) -> Iterator[Path]:
+    return edits_folder(folder).glob("*/journal.json")
+
+
+def _read_journal(path: Path) -> Journal | None:
+    with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError, UnspoolError):
+        journal = msgspec.json.decode(read_whole(path, _MAX_JOURNAL), type=Journal)
+        # Without one, nobody can tell whether the edit has happened; no version has written such a journal.
+        if any(action.decides for action in journal.actions):
+            return journal
+    return None
 
 
 def find_journal(folder: Path, id: str | None, config: Path | None = None) -> Journal:
@@ -164,15 +191,15 @@ def find_journal(folder: Path, id: str | None, config: Path | None = None) -> Jo
     standing = [journal for journal in found if journal.state == "done"]
     if id is None:
         if not standing:
-            raise Refused("there is no edit to undo", hint="`unspool edit log` lists them")
+            raise Refused("no edit to undo", hint="list edits with `unspool edit log`")
         return standing[-1]
     fitting = [journal for journal in found if journal.id.startswith(id)]
     of_session = [journal for journal in standing if journal.session.startswith(id)]
     if not fitting and len({journal.session for journal in of_session}) == 1:
         return of_session[-1]
     if len(fitting) != 1:
-        words = "no such edit" if not fitting else f"{len(fitting)} edits begin with that"
-        raise NotFound(f"{words}: `{id}`", hint="`unspool edit log` lists them")
+        words = "no edit matches" if not fitting else f"{len(fitting)} edits match"
+        raise NotFound(f"{words}: `{id}`", hint="list edits with `unspool edit log`")
     return fitting[0]
 
 

@@ -5,8 +5,8 @@ Rules
      session that is not whole. Undoing goes the other way round.
   2. A file is replaced by one rename; one that is there is never written over by a new one.
   3. Lines that were appended to a session while its new content was made are kept: noticed before the rename, and once
-     more after it. The old file has a second name (`.unspool.old`) until then, so that a killed process loses none. If
-     its beginning has changed, nothing is done.
+     more after it. The old file has a second name (`.unspool.old`) until they are taken over, so that neither a killed
+     process nor a full disk loses any. If its beginning has changed, nothing is done.
   4. `STEPS` names the places where a process may be killed. After each of them there is the old state or the new, with
      the lines that others appended since.
   5. What a killed process left is finished or taken back by the next one (`recovery.py`).
@@ -69,7 +69,9 @@ def apply(folder: Path, journal: Journal, changes: Iterable[FileChange], at: Ste
             journal = _make_change(folder, journal, change, action)
         at("decided")
     except (UnspoolError, OSError):
-        roll_back(folder, journal)
+        # As it is on disk: the change that failed may have recorded more than it returned.
+        with suppress(OSError):  # no room to take it back either: the next command will
+            roll_back(folder, journals.read_journal(folder, journal.id) or journal)
         raise
     journal = replace(journal, state="done")
     journals.write_journal(folder, journal)
@@ -80,10 +82,12 @@ def apply(folder: Path, journal: Journal, changes: Iterable[FileChange], at: Ste
 def undo(folder: Path, journal: Journal, at: StepHook, *, merge: bool = False) -> Journal:
     """Take an edit back: every file as it was, byte for byte; with `merge`, and the lines that were appended since."""
     if journal.state == "undone":
-        raise Refused(f"edit `{journal.id}` was undone already", hint="`unspool edit log` lists what stands")
+        raise Refused(f"edit `{journal.id}` is already undone", hint="list edits with `unspool edit log`")
     deciding = journal.deciding
     if not merge or (deciding.kind == "create" and os.path.lexists(deciding.path)):
         _check_untouched(folder, journal)
+    for action in journal.actions:
+        take_late_lines(journal, action)
     journal = replace(journal, state="undoing", merges=merge)
     journals.write_journal(folder, journal)
     at("undoing")
@@ -100,7 +104,7 @@ def _write_backups(folder: Path, journal: Journal, changes: list[FileChange], at
             digest, size = hash_and_size(new)
             action = replace(action, after=digest, after_size=size)
         if change.kind == "create" and os.path.lexists(change.path):
-            raise Refused(f"`{change.path}` is there already", hint="nothing was written")
+            raise Refused(f"`{change.path}` already exists", hint="nothing was written")
         if change.kind in ("replace", "remove", "move"):
             data = b"".join(read_pieces(change.path))
             status = change.path.stat()
@@ -141,7 +145,7 @@ def _make_change(folder: Path, journal: Journal, change: FileChange, action: Act
             # Written down before the rename: after a crash the hash tells whether the move has happened.
             _record(folder, journal, action)
             if os.path.lexists(change.target):
-                raise Refused(f"`{change.target}` is there already", hint="nothing was moved")
+                raise Refused(f"`{change.target}` already exists", hint="nothing was moved")
             make_folder(change.target.parent)
             change.path.rename(change.target)
         case _:
@@ -182,35 +186,89 @@ def _swap_content(
     `record` is called before the rename with the new content and the old content that it was made from.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
-    beside, old, source = temporary_path(path), old_path(path), base
+    beside, old = temporary_path(path), old_path(path)
+    is_replaced = False
     try:
         if _read_range(descriptor, 0, len(base)) != base:
-            raise Refused(f"`{path}` has changed meanwhile", hint="nothing was written; plan the edit again")
+            raise Refused(f"`{path}` changed during the edit", hint="nothing was written; run the edit again")
         _link_old(path, old)
-        # Not until nothing is appended: others may write faster than this flushes. What is left follows the rename.
-        for _ in range(_MAX_ROUNDS):
-            if appended := _read_range(descriptor, len(source), None):
-                source, data, modified = source + appended, data + adapt_appended(appended), None
-            record(data, source)
-            write_durably(beside, data, mode)
-            if os.fstat(descriptor).st_size == len(source):
-                break
-        if modified is not None:
+        source, data = _write_beside(descriptor, beside, mode, base, data, adapt_appended=adapt_appended, record=record)
+        if modified is not None and len(source) == len(base):
             os.utime(beside, ns=(modified, modified))
         beside.replace(path)
+        is_replaced = True
         flush_folder(path.parent)
         # The descriptor still reads the old file: a process that had it open may have written to it after the rename.
+        late = b""
         if appended := _read_range(descriptor, len(source), None):
             late = adapt_appended(appended)
             append_flushed(path, late)
-            # Unless others have already continued the new file: then these lines count as appended since, too.
-            if b"".join(read_pieces(path)) == data + late:
-                record(data + late, source + appended)
+        is_replaced = False  # no line is in the old file alone any more
+        # Unless others have already continued the new file: then these lines count as appended since, too.
+        if late and b"".join(read_pieces(path)) == data + late:
+            record(data + late, source + appended)
     finally:
-        for left in (beside, old):
-            with suppress(FileNotFoundError):
-                left.unlink()
         os.close(descriptor)
+        with suppress(FileNotFoundError):
+            beside.unlink()
+        if not is_replaced or _swap_back(path, old, data):
+            with suppress(FileNotFoundError):
+                old.unlink()
+
+
+def _write_beside(
+    descriptor: int,
+    beside: Path,
+    mode: int,
+    source: bytes,
+    data: bytes,
+    *,
+    adapt_appended: Callable[[bytes], bytes],
+    record: Callable[[bytes, bytes], None],
+) -> tuple[bytes, bytes]:
+    """Write the new content of a file beside it; return the old content that it was made from, and the new one."""
+    # Not until nothing is appended: others may write faster than this flushes. What is left follows the rename.
+    for _ in range(_MAX_ROUNDS):
+        if appended := _read_range(descriptor, len(source), None):
+            source, data = source + appended, data + adapt_appended(appended)
+        record(data, source)
+        write_durably(beside, data, mode)
+        if os.fstat(descriptor).st_size == len(source):
+            break
+    return source, data
+
+
+def _swap_back(path: Path, old: Path, data: bytes) -> bool:
+    """Give the old file its name back if nobody has continued the new one; return whether it has it.
+
+    This needs no room on the disk. If it cannot be done, the old file keeps its second name: the lines that only it has
+    are taken over by whoever takes the edit back or recovers it.
+    """
+    with suppress(OSError):
+        if old.is_file() and not old.is_symlink() and b"".join(read_pieces(path)) == data:
+            old.replace(path)
+            flush_folder(path.parent)
+            return True
+    return False
+
+
+def take_late_lines(journal: Journal, action: Action) -> None:
+    """Append what was written to a file after its replacement was made, as the interrupted process would have done."""
+    path, old = Path(action.path), old_path(Path(action.path))
+    with suppress(FileNotFoundError, NotADirectoryError):
+        temporary_path(path).unlink()
+    if action.backup is None or not old.is_file() or old.is_symlink():
+        return
+    is_undoing = journal.state == "undoing"
+    taken, size = (action.taken_back, action.before_size) if is_undoing else (action.taken, action.after_size)
+    if taken is not None and path.is_file() and not path.samefile(old):
+        source = b"".join(read_pieces(old))
+        content = b"".join(read_pieces(path))
+        late = relink_between(source[taken:], source, content)
+        # The interrupted process may have come so far as to append them.
+        if late not in content[size or 0 :]:
+            append_flushed(path, late)
+    old.unlink()
 
 
 def _link_old(path: Path, old: Path) -> None:
@@ -243,6 +301,8 @@ def finish(folder: Path, journal: Journal) -> None:
 
 def roll_back(folder: Path, journal: Journal) -> None:
     """Make it as if an edit had never begun; if a file holds something else, keep the journal and the backups."""
+    for action in journal.actions:
+        take_late_lines(journal, action)
     for action in reversed(journal.actions):
         with suppress(FileNotFoundError, Refused):
             journal = _reverse(folder, journal, action, merge=False)
@@ -281,7 +341,7 @@ def _reverse(folder: Path, journal: Journal, action: Action, *, merge: bool) -> 
     if state is FileState.UNKNOWN and merge and path.suffix != ".jsonl":
         return journal  # not a file of lines: what others made of it stays
     if state is FileState.UNKNOWN and not merge:
-        raise Refused(f"`{path}` has changed since", hint="it was left as it is")
+        raise Refused(f"`{path}` changed after the edit", hint="nothing was changed")
     return journal if state.is_before else _restore_content(folder, journal, action, before, state)
 
 
@@ -318,8 +378,12 @@ def _check_untouched(folder: Path, journal: Journal) -> None:
                 if known.number > journal.number and known.state == "done"
             ]
             on_top = next((known.id for known in later if any(act.path == action.path for act in known.actions)), None)
-            hint = f"undo `{on_top}` first" if on_top else f"`unspool edit undo --merge {journal.id}` keeps what is new"
-            raise Refused(f"`{path}` has changed since edit `{journal.id}`", hint=hint)
+            hint = (
+                f"undo `{on_top}` first"
+                if on_top
+                else f"keep the new lines with `unspool edit undo --merge {journal.id}`"
+            )
+            raise Refused(f"`{path}` changed after edit `{journal.id}`", hint=hint)
 
 
 def _record(folder: Path, journal: Journal, action: Action) -> Journal:
@@ -359,9 +423,16 @@ def _read_range(descriptor: int, start: int, length: int | None) -> bytes:
 
 
 def append_flushed(path: Path, data: bytes) -> None:
-    """Append bytes to a file and flush them to the disk."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    """Append bytes to a file and flush them to the disk; if that fails, no part of them stays."""
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
     try:
-        write_flushed(descriptor, [data])
+        size = os.fstat(descriptor).st_size
+        try:
+            write_flushed(descriptor, [data])
+        except OSError:
+            # Half a line would be torn for good. What others have appended meanwhile is not cut off.
+            if data.startswith(_read_range(descriptor, size, None)):
+                os.ftruncate(descriptor, size)
+            raise
     finally:
         os.close(descriptor)

@@ -21,18 +21,16 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from unspool.edit.planning.draft import EditDraft
+from unspool.edit.planning.draft import EditDraft, repeat_metadata
 from unspool.edit.planning.plan import EditIds
 from unspool.edit.planning.session_view import SessionView, TurnGroup, has_succeeded
 from unspool.edit.planning.shrink import describe_call, list_open_todos, named_file
 from unspool.errors import Refused
 from unspool.format import (
-    AiTitle,
     Assistant,
-    CustomTitle,
+    Attachment,
     Entry,
-    LastPrompt,
-    Tag,
+    System,
     Text,
     User,
     count_prompt_tokens,
@@ -41,7 +39,6 @@ from unspool.format import (
     format_timestamp,
     parse_timestamp,
     parse_version,
-    patch,
 )
 from unspool.format.tools import EDIT_TOOLS
 from unspool.graph import ToolCall, Turn, is_message
@@ -52,6 +49,8 @@ if TYPE_CHECKING:
 SUMMARY_BEGINNING = "This session is being continued from a previous conversation that ran out of context."
 _FIRST_PRESERVING_VERSION = (2, 1, 170)
 _ENVELOPE = ("isSidechain", "userType", "entrypoint", "cwd", "sessionId", "version", "gitBranch", "slug")
+_LINKED = User | Assistant | Attachment | System
+"""What Claude Code reads as lines of a conversation: one of another type among those preserved would undo them all."""
 _MAX_ANSWER = 700
 _MAX_FILES = 100
 _SUMMARY = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
@@ -64,8 +63,8 @@ def split_turns(view: SessionView, keep_last: int) -> tuple[list[TurnGroup], lis
     if not old:
         count = len(groups)
         raise Refused(
-            f"nothing to compress: of {count} turn{'' if count == 1 else 's'} in the context, {keep_last} are to stay",
-            hint="a smaller `--keep-last` leaves more to compress",
+            f"nothing to compress: the context has {count} turn{'' if count == 1 else 's'}, --keep-last is {keep_last}",
+            hint="use a smaller `--keep-last`",
         )
     return old, groups[len(old) :]
 
@@ -75,15 +74,15 @@ def plan_compression(
 ) -> None:
     """Record where boundary and summary are inserted, and which lines hang on them."""
     last = next(entry for entry in reversed(view.lines) if entry.record.uuid and is_message(entry))
-    lines = [entry for entry in view.lines if kept and entry.offset >= kept[0].start]
+    lines = _lines_from(view, kept[0].start) if kept else []
+    preserved = [entry.record.uuid for entry in lines if entry.record.uuid and isinstance(entry.record, _LINKED)]
     # Versions before 2.1.170 do not read what a boundary preserves.
     at_end = not lines or parse_version(last.record.version) >= _FIRST_PRESERVING_VERSION
     metadata: dict[str, Any] = {"trigger": "manual", "preTokens": _last_request_tokens(view)}
     if at_end and lines:
-        uuids = [entry.record.uuid for entry in lines if entry.record.uuid]
-        messages = [entry.record.uuid for entry in lines if is_message(entry)]
-        metadata["preservedSegment"] = {"headUuid": uuids[0], "anchorUuid": ids.summary, "tailUuid": uuids[-1]}
-        metadata["preservedMessages"] = {"anchorUuid": ids.summary, "uuids": messages, "allUuids": uuids}
+        # Readers take `uuids` alone: a line that is only in `allUuids`, such as an attachment, leaves the context.
+        metadata["preservedSegment"] = {"headUuid": preserved[0], "anchorUuid": ids.summary, "tailUuid": preserved[-1]}
+        metadata["preservedMessages"] = {"anchorUuid": ids.summary, "uuids": preserved, "allUuids": preserved}
     before = last if at_end else _line_before(view, lines[0])
     time = ids.now if at_end else (before.record.timestamp or ids.now)
     value = next((value for _, value in decode_plain(last.raw) if isinstance(value, dict)), {})
@@ -116,12 +115,13 @@ def plan_compression(
     if at_end:
         draft.new_leaf = ids.summary
         # Lists of sessions read only the end of a file, which is now after the boundary.
-        draft.insert_lines(end, _repeat_metadata(view, ids.summary))
+        draft.insert_lines(end, repeat_metadata(view.text, ids.summary))
     else:
         staying = {entry.record.uuid for entry in lines}
         for entry in lines:
             if entry.record.parent_uuid not in staying:
                 draft.change_value(entry, ("parentUuid",), ids.summary)
+    draft.kept_in_context = (*preserved,)
     _record_turns(draft, view, old)
 
 
@@ -142,7 +142,7 @@ def read_summary(response: ApiResponse) -> tuple[str, str | None]:
     found = _SUMMARY.search(response.text)
     words = (found[1] if found else response.text).strip()
     if response.broken or not words:
-        return words, response.broken or "the answer is empty"
+        return words, response.broken or "the response is empty"
     return words, "the model declined" if response.stop_reason == "refusal" else None
 
 
@@ -157,6 +157,12 @@ def complete_model_summary(view: SessionView, groups: Sequence[TurnGroup], words
     return "\n\n".join(part for part in parts if part)
 
 
+def _lines_from(view: SessionView, start: int) -> list[Entry]:
+    """Return the lines of the context from a prompt on."""
+    at = next((index for index, entry in enumerate(view.lines) if entry.offset == start), len(view.lines))
+    return view.lines[at:]
+
+
 def _record_turns(draft: EditDraft, view: SessionView, old: list[TurnGroup]) -> None:
     for group in old:
         prompt = next(turn.prompt for turn in view.turns if turn.prompt.offset == group.start)
@@ -167,21 +173,6 @@ def _next_millisecond(time: str) -> str:
     """Return the moment after: of two lines with one time, old versions may continue from the first."""
     parsed = parse_timestamp(time)
     return format_timestamp(parsed + timedelta(milliseconds=1)) if parsed else time
-
-
-def _repeat_metadata(view: SessionView, leaf: str) -> list[bytes]:
-    """Return the lines that lists of sessions look for at the end of a file, once more; with the new leaf."""
-    last: dict[type, Entry] = {}
-    for entry in view.text.entries:
-        if isinstance(entry.record, CustomTitle | AiTitle | Tag | LastPrompt):
-            last[type(entry.record)] = entry
-    lines = []
-    for kind, entry in last.items():
-        line = bytes(entry.raw).rstrip(b"\r\n") + b"\n"
-        if kind is LastPrompt:
-            line = patch(line, {("leafUuid",): leaf})
-        lines.append(line)
-    return lines
 
 
 def _encode_line(value: dict[str, Any]) -> bytes:

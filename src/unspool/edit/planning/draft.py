@@ -33,18 +33,22 @@ from unspool.edit.session_text import SessionText, parse_session_text
 from unspool.errors import Refused
 from unspool.format import (
     REMOVE,
+    AiTitle,
     Assistant,
     CompactMetadata,
     ContentReplacement,
+    CustomTitle,
     Entry,
     FileHistoryDelta,
     FileHistorySnapshot,
     Item,
     JsonPath,
     LastPrompt,
+    PreservedSegment,
     Progress,
     Summary,
     System,
+    Tag,
     ToolUse,
     User,
     decode,
@@ -66,6 +70,7 @@ class FinishedEdit(NamedTuple):
     kept_ancestors: dict[str, str | None]
     leaf: str | None
     lines: int
+    kept_in_context: tuple[str, ...]
 
 
 class EditDraft:
@@ -83,6 +88,8 @@ class EditDraft:
         """The offset of the last line of the new file; what lies after it is left out, also where it is no entry."""
         self.new_leaf: str | None = None
         """The line to continue from, if it is another than the session's own."""
+        self.kept_in_context: tuple[str, ...] = ()
+        """The lines that must still be in the context afterwards, where others leave it and stay in the file."""
         self.shortened = 0
         """By how many bytes the context became shorter."""
         self._leaf = leaf
@@ -161,7 +168,10 @@ class EditDraft:
         leaf = self.new_leaf or links.leaf
         if id_map is not None and leaf is not None:
             leaf = id_map.uuids.get(leaf, leaf)
-        return FinishedEdit(data, tuple(self.changes), dict(self.counts), links.kept_ancestors, leaf, lines)
+        kept = self.kept_in_context
+        if id_map is not None:
+            kept = tuple(id_map.uuids.get(uuid, uuid) for uuid in kept)
+        return FinishedEdit(data, tuple(self.changes), dict(self.counts), links.kept_ancestors, leaf, lines, kept)
 
     def report(self, entry: Entry, block: int | None, kind: str, reason: str, *, counted: bool = True) -> None:
         """Add a line or block to what is removed or changed, and count it among its kind."""
@@ -325,7 +335,7 @@ def relink(
     With `keeps_branches`, a branch that would begin at nothing hangs on the first line that is left instead.
     """
     pruned = [
-        (entry, "progress", "what a call was doing that goes")
+        (entry, "progress", "progress of a removed call")
         for entry in text.entries
         if isinstance(entry.record, Progress)
         and entry.record.parent_tool_use_id in removed_calls
@@ -342,7 +352,7 @@ def relink(
         rehung = {entry.offset: {("parentUuid",): orphans[0].record.uuid} for entry in orphans[1:]}
     elif orphans:
         lost = [*_subtrees(text, {entry.record.uuid for entry in orphans[1:]}, all_removed, parents)]
-        pruned += [(entry, "branch", "it began at a line that goes") for entry in lost]
+        pruned += [(entry, "branch", "it starts at a removed line") for entry in lost]
         all_removed |= {entry.offset: entry for entry in lost}
         ancestors = _find_kept_ancestors(text, all_removed, parents)
     if leaf in ancestors:
@@ -351,9 +361,9 @@ def relink(
     for entry in text.entries:
         if entry.offset in all_removed:
             continue
-        values = _repair_pointers(entry, ancestors, removed_calls, leaf)
+        values = _repair_pointers(entry, ancestors, parents, removed_calls, leaf)
         if values is None:
-            pruned.append((entry, "note", "it speaks of lines that go"))
+            pruned.append((entry, "note", "it refers to removed lines"))
         elif values:
             patches[entry.offset] = {**values, **rehung.get(entry.offset, {})}
     return Relinking(patches, pruned, ancestors, leaf)
@@ -397,6 +407,26 @@ def find_new_lines(content: bytes, before: bytes) -> bytes:
         and not (isinstance(item, Entry) and item.record.uuid in uuids)
     ]
     return b"".join(content[item.offset : item.offset + item.length] for item in new)
+
+
+def repeat_metadata(text: SessionText, leaf: str | None, *, end: int | None = None) -> list[bytes]:
+    """Return the lines that lists of sessions look for at the end of a file, once more; with the new leaf.
+
+    With `end`, the last prompt is the last one up to that offset, if there is one.
+    """
+    last: dict[type, Entry] = {}
+    for entry in text.entries:
+        if isinstance(entry.record, CustomTitle | AiTitle | Tag):
+            last[type(entry.record)] = entry
+        elif isinstance(entry.record, LastPrompt) and (LastPrompt not in last or end is None or entry.offset <= end):
+            last[LastPrompt] = entry
+    lines = []
+    for kind, entry in last.items():
+        line = bytes(entry.raw).rstrip(b"\r\n") + b"\n"
+        if kind is LastPrompt:
+            line = patch(line, {("leafUuid",): leaf})
+        lines.append(line)
+    return lines
 
 
 def _nearest_message(text: SessionText, start: str | None, parents: Parents) -> str | None:
@@ -493,7 +523,7 @@ def _ancestors(start: str | None, parents: Parents) -> dict[str, None]:
 
 
 def _repair_pointers(
-    entry: Entry, ancestors: Parents, removed_calls: set[str], leaf: str | None
+    entry: Entry, ancestors: Parents, parents: Parents, removed_calls: set[str], leaf: str | None
 ) -> dict[JsonPath, object] | None:
     """Return the values of a line that change; None if the line is removed."""
     record = entry.record
@@ -507,7 +537,7 @@ def _repair_pointers(
             if logical is not None and logical in ancestors:
                 values[("logicalParentUuid",)] = ancestors[logical]
             if metadata is not None:
-                values |= _repair_preserved(metadata, ancestors)
+                values |= _repair_preserved(metadata, ancestors, parents)
         case LastPrompt(leaf_uuid=str(target)) if target in ancestors:
             if ancestors[target] is None:
                 return None
@@ -539,7 +569,7 @@ def _repair_snapshot(
     return {("messageId",): left} if left is not None else None
 
 
-def _repair_preserved(metadata: CompactMetadata, ancestors: Parents) -> dict[JsonPath, object]:
+def _repair_preserved(metadata: CompactMetadata, ancestors: Parents, parents: Parents) -> dict[JsonPath, object]:
     values: dict[JsonPath, object] = {}
     kept, segment = metadata.preserved_messages, metadata.preserved_segment
     left: list[str] = []
@@ -549,6 +579,8 @@ def _repair_preserved(metadata: CompactMetadata, ancestors: Parents) -> dict[Jso
             left = left or staying
             if len(staying) < len(uuids):
                 values[("compactMetadata", "preservedMessages", name)] = staying
+    elif segment is not None:  # without a list, what is preserved is found by walking up from the tail to the head
+        left = [uuid for uuid in preserved_by_segment(segment, parents) if uuid not in ancestors]
     if segment is not None and left:
         for name, uuid, end in (("headUuid", segment.head_uuid, left[0]), ("tailUuid", segment.tail_uuid, left[-1])):
             if uuid in ancestors:
@@ -557,3 +589,25 @@ def _repair_preserved(metadata: CompactMetadata, ancestors: Parents) -> dict[Jso
         values[("compactMetadata", "preservedSegment")] = REMOVE
         values[("compactMetadata", "preservedMessages")] = REMOVE
     return values
+
+
+def preserved_by_segment(segment: PreservedSegment, parents: Parents) -> list[str]:
+    """Return the lines from the head of a preserved segment to its tail; none if the tail is not below the head."""
+    path = [*_ancestors(segment.tail_uuid, parents)]
+    return path[path.index(segment.head_uuid) :: -1] if segment.head_uuid in path else []
+
+
+def preserved_lines(text: SessionText) -> set[str]:
+    """Return the lines that compactions preserve."""
+    found: set[str] = set()
+    parents: Parents | None = None
+    for entry in text.entries:
+        metadata = entry.record.compact_metadata if isinstance(entry.record, System) else None
+        if metadata is None:
+            continue
+        if (kept := metadata.preserved_messages) is not None:
+            found.update(kept.uuids, kept.all_uuids)
+        elif metadata.preserved_segment is not None:
+            parents = _find_parents(text) if parents is None else parents
+            found.update(preserved_by_segment(metadata.preserved_segment, parents))
+    return found

@@ -3,15 +3,26 @@
 Rules
   1. A point is a turn (up to its end) or a line (up to it, with the rest of its message and the results of its calls).
   2. What leads there stays, from the root on, compactions included; other branches and all that came later are removed.
-  3. Notes before the point stay; of later ones only the titles.
+  3. Notes before the point stay. The last titles and the last prompt are repeated at the end, where lists of sessions
+     look for them; the prompt names the line to continue from, which need not be the last of the file.
 """
 
 from __future__ import annotations
 
-from unspool.edit.planning.draft import EditDraft
-from unspool.errors import NotFound, Refused
-from unspool.format import AiTitle, CustomTitle, Entry, Tag, User
-from unspool.graph import SessionGraph, build_main_graph, find_path_with_siblings, is_boundary, is_message, split_turns
+from unspool.display import amount
+from unspool.edit.planning.draft import EditDraft, repeat_metadata
+from unspool.errors import NotFound, Refused, turn_not_found
+from unspool.format import Entry, User
+from unspool.graph import (
+    SessionGraph,
+    Speaker,
+    build_main_graph,
+    classify_user_record,
+    find_path_with_siblings,
+    is_boundary,
+    is_message,
+    split_turns,
+)
 
 
 def plan_fork(draft: EditDraft, point: str) -> None:
@@ -30,9 +41,10 @@ def plan_fork(draft: EditDraft, point: str) -> None:
     staying = {graph.nodes[number].entry.offset for number in kept}
     for entry in entries:
         if entry.offset not in staying and not _is_kept_note(entry, cut):
-            draft.remove_line(entry, "line", "it does not lead to the point of the fork")
+            draft.remove_line(entry, "line", "not on the path to the fork point")
     draft.end = cut
     draft.new_leaf = graph.nodes[tip].entry.record.uuid
+    draft.insert_lines(len(draft.text.data), repeat_metadata(draft.text, draft.new_leaf, end=cut))
 
 
 def _find_point(entries: tuple[Entry, ...], graph: SessionGraph, point: str) -> int:
@@ -42,19 +54,29 @@ def _find_point(entries: tuple[Entry, ...], graph: SessionGraph, point: str) -> 
         session_turns = split_turns(entries)
         number = int(point) if int(point) > 0 else len(session_turns) + 1 + int(point)
         if not 1 <= number <= len(session_turns):
-            raise NotFound(f"no such turn: `{point}`", hint=f"the session has {len(session_turns):,}")
+            raise turn_not_found(point, amount(len(session_turns), "turn"))
         turn = session_turns[number - 1]
         nodes = [graph.numbers.get(entry.record.uuid or "") for entry in (turn.prompt, *turn.entries)]
         found = [number for number in nodes if number is not None and is_message(graph.nodes[number].entry)]
+        # A line may be written before its parent: what hangs on a later prompt is not of this turn.
+        later = {graph.numbers.get(other.prompt.record.uuid or "") for other in session_turns[number:]}
+        found = [node for node in found if later.isdisjoint(graph.path(node))] if later else found
         if not found:
-            raise Refused(f"turn {point} has no line to go on from", hint="name a line by its uuid")
+            raise Refused(
+                f"turn {point} has no line to fork from",
+                hint="name a line by its uuid; list branches with `unspool show SESSION --tree`",
+            )
+        # What a task tells after the last answer is sent with the next prompt. Claude Code 2.1.326 leaves it out if a
+        # session ends with it.
+        while len(found) > 1 and _is_notification(graph.nodes[found[-1]].entry):
+            found.pop()
         return found[-1]
     found = [number for uuid, number in graph.numbers.items() if uuid == point] or [
         number for uuid, number in graph.numbers.items() if uuid.startswith(point)
     ]
     if len(found) != 1:
-        words = f"no line begins with `{point}`" if not found else f"`{point}` fits {len(found)} lines"
-        raise NotFound(words, hint="give a turn's number, or more of a line's uuid")
+        words = f"no line id starts with `{point}`" if not found else f"`{point}` fits {len(found)} lines"
+        raise NotFound(words, hint="give a turn number, or more of a line's uuid")
     return found[0]
 
 
@@ -80,6 +102,10 @@ def _is_summary(graph: SessionGraph, number: int) -> bool:
     return isinstance(record, User) and record.is_compact_summary
 
 
+def _is_notification(entry: Entry) -> bool:
+    return isinstance(entry.record, User) and classify_user_record(entry.record) is Speaker.NOTIFICATION
+
+
 def _message_at(graph: SessionGraph, number: int) -> int:
     """Return the message or compaction at a node, or the nearest above it: no session continues from a reminder."""
     at: int | None = number
@@ -102,4 +128,4 @@ def _descendants(graph: SessionGraph, number: int) -> set[int]:
 def _is_kept_note(entry: Entry, cut: int) -> bool:
     if entry.record.uuid is not None and not entry.record.is_sidechain:
         return False
-    return entry.offset <= cut or isinstance(entry.record, CustomTitle | AiTitle | Tag)
+    return entry.offset <= cut

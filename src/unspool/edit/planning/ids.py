@@ -31,12 +31,15 @@ from unspool.edit.session_text import SessionText
 from unspool.errors import Refused
 from unspool.format import (
     AnyRecord,
+    Assistant,
+    Attachment,
     CompactMetadata,
     Entry,
     FileHistoryDelta,
     FileHistorySnapshot,
     JsonPath,
     LastPrompt,
+    Progress,
     Summary,
     System,
     User,
@@ -116,7 +119,7 @@ def overwrite_ids(buffer: bytearray, entry: Entry, id_map: IdMap) -> bytes | Non
     if (
         id_map.keeps_ids
         or record.forked_from is not None
-        or (record.uuid is not None and buffer[end - 2 : end] != b"}\n")
+        or (record.uuid is not None and not buffer.endswith(b"}\n", start, end))
     ):
         return None
     find = buffer.find
@@ -130,8 +133,9 @@ def overwrite_ids(buffer: bytearray, entry: Entry, id_map: IdMap) -> bytes | Non
             return None
         at += len(key)
         buffer[at : at + len(value)] = value.encode()
-    if any(find(part, start, end) >= 0 for part, _ in id_map.paths):
-        return None
+    for part, _ in id_map.paths:
+        if find(part, start, end) >= 0:
+            return None
     return _encode_origin(id_map, record.uuid) if record.uuid is not None else b""
 
 
@@ -239,14 +243,17 @@ def _find_pointers(entry: Entry, id_map: IdMap) -> list[_Pointer]:
         pointers.append((_SESSION, record.session_id, id_map.session))
     if record.session_id_again is not None:
         pointers.append((_SESSION_AGAIN, record.session_id_again, id_map.session))
-    for path, old, new in (
-        (_AGENT, record.agent_id, id_map.agents),
-        (_SLUG, record.slug, id_map.slugs),
-        (_UUID, record.uuid, uuids),
-        (_PARENT, record.parent_uuid, uuids),
-    ):
-        if old is not None and old in new:
-            pointers.append((path, old, new[old]))
+    # Written out, and not a loop over tuples that are built for every line.
+    if id_map.agents and (old := record.agent_id) is not None and (new := id_map.agents.get(old)) is not None:
+        pointers.append((_AGENT, old, new))
+    if id_map.slugs and (old := record.slug) is not None and (new := id_map.slugs.get(old)) is not None:
+        pointers.append((_SLUG, old, new))
+    if (old := record.uuid) is not None and (new := uuids.get(old)) is not None:
+        pointers.append((_UUID, old, new))
+    if (old := record.parent_uuid) is not None and (new := uuids.get(old)) is not None:
+        pointers.append((_PARENT, old, new))
+    if type(record) in _WITHOUT_OTHER_POINTERS:
+        return pointers
     for place, target in _other_pointers(record):
         if isinstance(target, str):
             if target in uuids:
@@ -256,6 +263,10 @@ def _find_pointers(entry: Entry, id_map: IdMap) -> list[_Pointer]:
     if type(record) is User and id_map.agents:
         pointers += _agent_result_pointer(record, id_map)
     return pointers
+
+
+_WITHOUT_OTHER_POINTERS = frozenset({Assistant, Attachment, Progress})
+"""The most frequent records for which `_other_pointers` has none: `match` would try its cases for each of them."""
 
 
 def _other_pointers(record: AnyRecord) -> Iterable[tuple[JsonPath, str | tuple[str, ...] | None]]:

@@ -141,6 +141,8 @@ class EditPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Removed lines, each with the nearest one above it that stays: for lines that are appended meanwhile."""
     leaf: str | None = None
     """The line to continue from, by its id in the new session."""
+    kept_in_context: tuple[str, ...] = ()
+    """The lines that a compression keeps in the context, by their ids in the new session."""
     file_bytes: BeforeAfter
     exact_tokens: bool = False
     """Whether the API counted the tokens; else they are estimated from the session's own usage."""

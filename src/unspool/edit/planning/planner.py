@@ -72,8 +72,8 @@ def prepare_edit(
         and outcome.context.leaf != outcome.finished.leaf
     ):
         raise Refused(
-            "the last turns cannot go while another branch hangs on what came before them",
-            hint="`unspool edit fork --at TURN` takes the session up to some point",
+            "the last turns cannot be removed: another branch starts before them",
+            hint="copy the session up to a turn with `unspool edit fork SESSION --at TURN`",
         )
     return PreparedEdit(planner.build_plan(outcome), text, outcome.result, context, outcome.context)
 
@@ -115,9 +115,7 @@ class _Planner:
             case plans.Trim() as options:
                 plan_trim(draft, self._view, options)
                 if draft.is_empty:
-                    raise Refused(
-                        "there is nothing to trim that way", hint="`--plan` with other options shows what goes"
-                    )
+                    raise Refused("nothing to trim with these options", hint="try other options with `--plan`")
             case plans.Compress() as options:
                 from unspool.edit.planning import compress
 
@@ -145,9 +143,9 @@ class _Planner:
         before = self._scale.tokens(self._sizes)
         goal = target.tokens if target.tokens is not None else round(before * (target.percent or 0) / 100)
         if not before:
-            raise Refused("the context is empty: there is nothing to trim")
+            raise Refused("nothing to trim: the context is empty")
         if before <= goal:
-            raise Refused(f"the context has about {before:,} tokens already, {goal:,} were asked for")
+            raise Refused(f"the context already has only about {before:,} tokens; {goal:,} were requested")
         least = before
         for step in trim_steps(self._view):
             draft = self._new_draft()
@@ -160,8 +158,8 @@ class _Planner:
             if reached <= goal:
                 return outcome
         raise Refused(
-            f"the context cannot be trimmed to {goal:,} tokens; {least:,} is the least",
-            hint="`unspool edit compress` makes a summary of older turns",
+            f"the context cannot be trimmed to {goal:,} tokens; the minimum is {least:,}",
+            hint="summarize older turns with `unspool edit compress SESSION`",
         )
 
     def build_plan(self, outcome: _Outcome) -> EditPlan:
@@ -182,6 +180,7 @@ class _Planner:
             id_map=self._id_map,
             kept_ancestors=finished.kept_ancestors,
             leaf=finished.leaf,
+            kept_in_context=finished.kept_in_context,
         )
 
     def _estimate_payback(self, sizes: list[token_estimate.ContentSize]) -> Payback | None:

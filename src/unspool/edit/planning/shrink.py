@@ -32,8 +32,8 @@ _WHOLE_FILE = ("None", "None", "None")
 def restore_hint(session_id: str, turn: int, *, in_place: bool) -> str:
     """Return how a person gets trimmed content of a session's turn back."""
     if in_place:
-        return "`unspool edit undo` brings it back"
-    return f"session {session_id} has it: `unspool show {session_id[:8]} --turn {turn}`"
+        return "`unspool edit undo` restores it"
+    return f"the original is in session {session_id}: `unspool show {session_id[:8]} --turn {turn}`"
 
 
 def format_stub(what: str, size: int, reason: str, hint: str) -> str:

@@ -34,7 +34,6 @@ from unspool.format import (
     ToolResult,
     ToolUse,
     Usage,
-    User,
     count_prompt_tokens,
     decode_raw_line,
     encode_json,
@@ -75,7 +74,7 @@ class TokenScale(NamedTuple):
 
 def measure_messages(messages: Sequence[ContextMessage]) -> list[ContentSize]:
     """Return the size of each message."""
-    return [_add_sizes(measure_block(block) for block in message.blocks) for message in messages]
+    return [_add_sizes(map(measure_block, message.blocks)) for message in messages]
 
 
 def fit_token_scale(messages: Sequence[ContextMessage], sizes: Sequence[ContentSize], since: int = 0) -> TokenScale:
@@ -125,18 +124,20 @@ def measure_block(block: ContextBlock) -> ContentSize:
     """Return the size of a block."""
     if block.override is not None or block.entry is None or block.text is not None:
         return ContentSize(len(block.text) if block.text is not None else len(encode_json(block.override)))
-    record = block.entry.record
-    if not isinstance(record, User | Assistant) or isinstance(record.message.content, str):
+    content = block.entry.content_blocks
+    if not content:
         return ContentSize(0)
-    match record.message.content[block.index]:
+    found = content[block.index]
+    # The two most frequent types first: `match` tries its cases one after the other.
+    if type(found) is ToolResult:
+        return _measure_result(found)
+    if type(found) is ToolUse:
+        return ContentSize(len(found.name) + len(encode_json(found.input)))
+    match found:
         case Thinking(thinking=words):
             return ContentSize(len(words))
         case RedactedThinking():
             return ContentSize(0)
-        case ToolUse(name=name, input=given):
-            return ContentSize(len(name) + len(encode_json(given)))
-        case ToolResult() as result:
-            return _measure_result(result)
         case Image():
             return ContentSize(0, IMAGE_TOKENS)
         case Document():

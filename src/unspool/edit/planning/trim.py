@@ -31,7 +31,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from unspool.edit.planning.draft import EditDraft
+from unspool.display import amount
+from unspool.edit.planning.draft import EditDraft, preserved_lines
 from unspool.edit.planning.plan import Trim
 from unspool.edit.planning.session_view import SessionView, TurnGroup, has_succeeded, is_queued_prompt
 from unspool.edit.planning.shrink import (
@@ -43,7 +44,7 @@ from unspool.edit.planning.shrink import (
     restore_hint,
     shorten_structured_result,
 )
-from unspool.errors import Refused
+from unspool.errors import Refused, turn_not_found
 from unspool.format import (
     Assistant,
     Attachment,
@@ -114,16 +115,16 @@ def trim_steps(view: SessionView) -> Iterator[Trim]:
 
 def _remove_turns(draft: EditDraft, view: SessionView, numbers: range) -> None:
     if not numbers or numbers[0] > len(view.turns) or numbers[-1] < 1:
-        raise Refused(f"there are no such turns; the session has {len(view.turns):,}")
+        raise turn_not_found(str(numbers.start), amount(len(view.turns), "turn"))
     groups = [group for group in view.groups if set(group.numbers) <= set(numbers)]
     if not groups:
         partly = next(group.numbers for group in view.groups if set(group.numbers) & set(numbers))
         raise Refused(
-            "what was typed while a turn was under way cannot go without it",
-            hint=f"the whole of it: `--range {partly.start}..{partly.stop - 1}`",
+            "a prompt typed during a turn cannot be removed without that turn",
+            hint=f"remove both with `--range {partly.start}..{partly.stop - 1}`",
         )
     if all(group in groups for group in view.thread_groups):
-        raise Refused("nothing would be left of the conversation", hint="leave a turn of it")
+        raise Refused("the edit would remove the whole conversation", hint="keep at least one turn")
     _remove_groups(draft, view, groups)
 
 
@@ -135,7 +136,7 @@ def _keep_last(draft: EditDraft, view: SessionView, count: int) -> None:
 
 
 def _remove_groups(draft: EditDraft, view: SessionView, groups: Sequence[TurnGroup]) -> None:
-    preserved = _find_preserved(view)
+    preserved = preserved_lines(view.text)
     draft.counts["turn"] += len(groups)
     starts = [group.start for group in groups]
     for entry in view.text.entries:
@@ -146,7 +147,7 @@ def _remove_groups(draft: EditDraft, view: SessionView, groups: Sequence[TurnGro
         if call.result_entry is None:
             continue
         if not draft.keeps(call.use_entry) and draft.keeps(call.result_entry):
-            draft.remove_block(call.result_entry, call.result_index, "result", "its call goes")
+            draft.remove_block(call.result_entry, call.result_index, "result", "its call is removed")
         elif not draft.keeps(call.result_entry) and draft.keeps(call.use_entry):
             draft.keep_line(call.result_entry)
 
@@ -158,16 +159,6 @@ def _belongs_to_turn(entry: Entry, preserved: set[str]) -> bool:
     if record.uuid is None or record.uuid in preserved or isinstance(record, Unknown) or is_boundary(entry):
         return False
     return not (isinstance(record, User) and record.is_compact_summary)
-
-
-def _find_preserved(view: SessionView) -> set[str]:
-    """Return the lines that compactions preserve."""
-    preserved: set[str] = set()
-    for entry in view.text.entries:
-        metadata = getattr(entry.record, "compact_metadata", None)
-        if metadata is not None and metadata.preserved_messages is not None:
-            preserved.update(metadata.preserved_messages.all_uuids or metadata.preserved_messages.uuids)
-    return preserved
 
 
 def _remove_outside(draft: EditDraft, view: SessionView) -> None:
@@ -183,17 +174,17 @@ def _remove_outside(draft: EditDraft, view: SessionView) -> None:
                 draft.remove_line(entry, "line outside", _describe_outside(entry))
         elif isinstance(record, _LAST_COUNTS):
             if last[type(record)] != entry.offset:
-                draft.remove_line(entry, "line outside", "a later one of its kind counts")
+                draft.remove_line(entry, "line outside", "replaced by a later line of the same kind")
         elif isinstance(record, _REQUESTS):
-            draft.remove_line(entry, "line outside", "a copy of what was sent")
+            draft.remove_line(entry, "line outside", "copy of a sent line")
 
 
 def _describe_outside(entry: Entry) -> str:
     if isinstance(entry.record, Progress):
-        return "what a tool was doing"
+        return "tool progress"
     if is_boundary(entry):
         return "an earlier compaction"
-    return "a sub-agent's" if entry.record.is_sidechain else "before the last compaction, or on another branch"
+    return "a sub-agent's" if entry.record.is_sidechain else "before the last compaction or on another branch"
 
 
 def _remove_calls(draft: EditDraft, view: SessionView, options: Trim) -> None:
@@ -226,7 +217,7 @@ def _remove_calls(draft: EditDraft, view: SessionView, options: Trim) -> None:
         for call in calls:
             _remove_call(draft, call, skills.get(call.use.id, ()))
         for entry in beside:
-            draft.remove_line(entry, "line", "a reminder beside results that go")
+            draft.remove_line(entry, "line", "reminder next to removed results")
         _remove_bare_thinking(draft, view, lines.get(message_id, []))
 
 
@@ -237,7 +228,7 @@ def _remove_call(draft: EditDraft, call: ToolCall, beside: Iterable[Entry]) -> N
     draft.remove_block(call.use_entry, call.use_index, "tool call", name)
     draft.remove_block(call.result_entry, call.result_index, "result", f"of {name}")
     for entry in beside:
-        draft.remove_line(entry, "line", f"it came with {name}")
+        draft.remove_line(entry, "line", f"it belongs to {name}")
 
 
 def _find_reminders(view: SessionView) -> dict[int, list[Entry]]:
@@ -260,7 +251,7 @@ def _remove_bare_thinking(draft: EditDraft, view: SessionView, lines: Iterable[E
         return
     for entry, at, block in blocks:
         if isinstance(block, Thinking | RedactedThinking) and _may_lose_thinking(view, entry):
-            draft.remove_block(entry, at, "thinking", "the calls it led to go")
+            draft.remove_block(entry, at, "thinking", "its calls are removed")
 
 
 def _may_lose_thinking(view: SessionView, entry: Entry) -> bool:

@@ -71,11 +71,15 @@ def resume_request(messages: Sequence[ContextMessage]) -> dict[str, Any]:
 
 
 def append_prompt(messages: Sequence[dict[str, Any]], prompt: str) -> list[dict[str, Any]]:
-    """Return messages with a prompt at the end: in the user's last message, or in a new one."""
-    block = {"type": "text", "text": prompt}
-    if messages and messages[-1]["role"] == "user":
-        return [*messages[:-1], {**messages[-1], "content": [*messages[-1]["content"], block]}]
-    return [*messages, {"role": "user", "content": [block]}]
+    """Return messages with a prompt at the end: in the user's last message, or in a new one.
+
+    A system message at the end comes after the prompt, as Claude Code sends it: the API takes none after an answer.
+    """
+    after = messages[-1:] if messages and messages[-1]["role"] == "system" else []
+    before, block = messages[: len(messages) - len(after)], {"type": "text", "text": prompt}
+    if before and before[-1]["role"] == "user":
+        return [*before[:-1], {**before[-1], "content": [*before[-1]["content"], block]}, *after]
+    return [*before, {"role": "user", "content": [block]}, *after]
 
 
 def check_api_rules(messages: Sequence[ContextMessage]) -> Iterator[Violation]:
@@ -94,7 +98,7 @@ def check_side_files(
     """Return what is wrong with the files beside a session, by the names of the project, long results and backups."""
     found = [*_check_results(text, results), *_check_backups(text, backups)]
     if not _PROJECT_NAME.fullmatch(project):
-        found.append(Violation("S2", 0, f"the program names no folder like this: `{project}`", "project"))
+        found.append(Violation("S2", 0, f"not a folder name that Claude Code would use: `{project}`", "project"))
     return sort_violations(found, file)
 
 
@@ -111,7 +115,7 @@ def check_agent(session_id: str, agent: SessionText, file: str = "") -> list[Vio
 def _check_file(text: SessionText) -> Iterator[Violation]:
     for item in text.items:
         if isinstance(item, BadLine):
-            yield Violation("F1", item.offset, f"not a whole JSON object: {item.reason}", item.reason)
+            yield Violation("F1", item.offset, f"not a complete JSON object: {item.reason}", item.reason)
     if text.data and not text.data.endswith(b"\n"):
         yield Violation("F1", text.items[-1].offset, "the last line has no line end", "end")
 
@@ -123,7 +127,7 @@ def _check_results(text: SessionText, names: Collection[str]) -> Iterator[Violat
             for match in _OVERFLOW.finditer(entry.raw):
                 name = match[1].decode(errors="replace")
                 if name not in names:
-                    yield Violation("S1", entry.offset, f"a long result is not there: `{name}`", f"result {name}")
+                    yield Violation("S1", entry.offset, f"missing stored result: `{name}`", f"result {name}")
 
 
 def _check_backups(text: SessionText, names: Collection[str]) -> Iterator[Violation]:
@@ -131,7 +135,7 @@ def _check_backups(text: SessionText, names: Collection[str]) -> Iterator[Violat
     for entry in text.entries:
         for name in _backup_names(entry.record):
             if name not in seen and name not in names:
-                yield Violation("S1", entry.offset, f"a backup is not there: `{name}`", f"backup {name}")
+                yield Violation("S1", entry.offset, f"missing backup: `{name}`", f"backup {name}")
             seen.add(name)
 
 

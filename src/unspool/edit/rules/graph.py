@@ -49,6 +49,8 @@ class _CollectedLines:
         self._text = text
         self._lines: dict[str, Entry] = {}
         """The lines by their ids."""
+        self._result_ids: dict[str, list[str]] = {}
+        """Lines with results, and the calls that these are of."""
         self._call_messages: dict[str, str] = {}
         """Calls, and the message or line each is a part of."""
         self._pointers: list[tuple[str, str, Entry]] = []
@@ -70,9 +72,10 @@ class _CollectedLines:
             self._other_sessions[record.session_id] = first, count + 1
         if record.uuid is not None:
             if record.uuid in self._lines:
-                self.violations.append(Violation("G1", entry.offset, "a line's id is used again", record.uuid))
+                self.violations.append(Violation("G1", entry.offset, "duplicate line id", record.uuid))
+                self._result_ids.pop(record.uuid, None)
             self._lines[record.uuid] = entry
-            if isinstance(record, User | Assistant):
+            if type(record) is User or type(record) is Assistant:
                 self._add_message(entry, record)
             elif isinstance(record, System):
                 self._add_boundary(record, entry)
@@ -93,12 +96,14 @@ class _CollectedLines:
         for block in entry.content_blocks:
             if type(block) is ToolUse:
                 self._call_messages.setdefault(block.id, _message_id(entry) or record.uuid or "")
+            elif type(block) is ToolResult:
+                self._result_ids.setdefault(record.uuid or "", []).append(block.tool_use_id)
 
     def _add_response(self, entry: Entry, record: Assistant) -> None:
         id = _message_id(entry) or ""
         if record.api_block_index is not None:
             if record.api_block_index < self._block_order.get(id, -1):
-                words = "a block of an answer stands after a later one"
+                words = "a block of a response is out of order"
                 self.violations.append(Violation("G4", entry.offset, words, record.uuid or ""))
             self._block_order[id] = record.api_block_index
         if record.message.model != "<synthetic>":  # Claude Code's own words: nothing was billed for them
@@ -131,10 +136,10 @@ class _CollectedLines:
     def check_ids(self) -> Iterator[Violation]:
         """Check G1 and G3."""
         for session, (offset, count) in self._other_sessions.items():
-            words = f"another session is named, on {count:,} of its lines: `{session}`"
+            words = f"{count:,} lines name another session: `{session}`"
             yield Violation("G1", offset, words, f"session {session}")
         if not self._has_leaf:
-            yield Violation("G3", 0, "there is no message to go on from", "leaf")
+            yield Violation("G3", 0, "no message to resume from", "leaf")
 
     def check_pointers(self) -> Iterator[Violation]:
         """Check G2 and G6: pointers that lead nowhere."""
@@ -142,10 +147,10 @@ class _CollectedLines:
             if target in self._lines:
                 continue
             rule = "G6" if name == "preserved" else "G2"
-            yield Violation(rule, entry.offset, f"`{name}` leads to no line: `{target}`", f"{name} {target}")
+            yield Violation(rule, entry.offset, f"`{name}` points to a missing line: `{target}`", f"{name} {target}")
         for call, entry in self._named_calls:
             if call not in self._call_messages:
-                yield Violation("G2", entry.offset, f"it speaks of a call that is not there: `{call}`", f"call {call}")
+                yield Violation("G2", entry.offset, f"it refers to a missing call: `{call}`", f"call {call}")
 
     def check_parents(self) -> Iterator[Violation]:
         """Check G2: parents that are not there, circles, more than one root."""
@@ -157,9 +162,9 @@ class _CollectedLines:
                 if uuid not in self._boundaries and not entry.record.is_sidechain:
                     roots += 1
                     if roots > 1:
-                        yield Violation("G2", entry.offset, "one more line without a parent", f"root {roots}")
+                        yield Violation("G2", entry.offset, "a second line without a parent", f"root {roots}")
             elif parent not in parents:
-                yield Violation("G2", entry.offset, f"its parent is not there: `{parent}`", uuid)
+                yield Violation("G2", entry.offset, f"missing parent: `{parent}`", uuid)
         cleared: set[str] = set()  # each line is walked once: a chain of n lines must not take n² steps
         for start in parents:
             path: dict[str, None] = {}
@@ -168,21 +173,23 @@ class _CollectedLines:
                 path[at] = None
                 at = parents[at]
             if at is not None and at in path:
-                yield Violation("G2", self._lines[at].offset, "its parents lead back to it", f"circle {at}")
+                yield Violation("G2", self._lines[at].offset, "its parents form a cycle", f"circle {at}")
             cleared.update(path)
 
     def check_results(self) -> Iterator[Violation]:
         """Check G4: a result hangs on its own call, or on a result of the same message."""
-        for uuid, entry in self._lines.items():
+        for uuid, ids in self._result_ids.items():
+            entry = self._lines[uuid]
             if entry.record.is_sidechain:
                 continue
-            asking = {self._call_messages[id] for id in _result_ids(entry) if id in self._call_messages}
+            asking = {self._call_messages[id] for id in ids if id in self._call_messages}
             above = self._message_above(entry) if asking else None
             if above is None:
                 continue
-            near = {_message_id(above), *(self._call_messages.get(id) for id in _result_ids(above))}
+            beside = self._result_ids.get(above.record.uuid or "", ())
+            near = {_message_id(above), *(self._call_messages.get(id) for id in beside)}
             if asking.isdisjoint(near):
-                yield Violation("G4", entry.offset, "a result hangs on something else than its call", uuid)
+                yield Violation("G4", entry.offset, "the parent of a result is not its call", uuid)
 
     def _message_above(self, entry: Entry) -> Entry | None:
         """Return the message that a line hangs on, past lines that are none."""
@@ -199,24 +206,20 @@ class _CollectedLines:
         size = len(self._text.data)
         for name, entry in self._listed.items():
             if entry.offset > _LISTED_BYTES and entry.offset + entry.length < size - _LISTED_BYTES:
-                words = f"the last `{name}` lies where no list of sessions looks"
+                words = f"the last `{name}` is too far from the end of the file to be listed"
                 yield Violation("G5", entry.offset, words, name)
         for uuid, entry in self._boundaries.items():
             if uuid not in self._summarised:
-                yield Violation("G5", entry.offset, "a compaction without its summary", f"boundary {uuid}")
+                yield Violation("G5", entry.offset, "compaction without summary", f"boundary {uuid}")
 
     def check_usage(self) -> Iterator[Violation]:
         """Check C1."""
         for id, (known, entry) in self._has_usage.items():
             if not known:
-                yield Violation("C1", entry.offset, "an answer without what it used", f"usage {id}")
+                yield Violation("C1", entry.offset, "response without usage", f"usage {id}")
 
 
 def _message_id(entry: Entry) -> str | None:
     """Return the id of the message that a line of the model is a part of."""
     record = entry.record
     return (record.message.id or record.uuid) if isinstance(record, Assistant) else None
-
-
-def _result_ids(entry: Entry) -> list[str]:
-    return [block.tool_use_id for block in entry.content_blocks if type(block) is ToolResult]

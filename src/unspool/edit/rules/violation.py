@@ -22,21 +22,21 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 RULES = {
-    "F1": "every line is one whole JSON object, and the last one ends with a line end",
-    "G1": "ids of lines are unique, and every line names the session it lies in",
-    "G2": "every pointer leads to a line of the file, no way up comes back on itself, there is one root",
-    "G3": "there is a message to go on from",
-    "G4": "blocks of a message stand in order, and a result hangs on its own call",
-    "G5": "titles and last prompt lie where lists look for them; a compaction has its summary",
-    "G6": "what a compaction preserves is there",
+    "F1": "every line is one complete JSON object, and the last one ends with a newline",
+    "G1": "line ids are unique, and every line names its own session",
+    "G2": "every pointer refers to a line of the file, parents form no cycle, and there is one root",
+    "G3": "there is a message to resume from",
+    "G4": "blocks of a message are in order, and the parent of a result is its own call",
+    "G5": "titles and last prompt are where session lists look for them; a compaction has its summary",
+    "G6": "the lines that a compaction preserves exist",
     "A1": "the first message is the user's; no message is empty, no text blank",
-    "A2": "each call has exactly one result in the next message, at its beginning; no result is without a call",
-    "A3": "what a tool is given is an object",
-    "A4": "thinking has its signature",
-    "A7": "calls that the API itself runs have their results beside them",
-    "C1": "what an answer used is written down",
-    "S1": "side files that lines speak of are there, and belong to this session",
-    "S2": "the folder is named as the program names it",
+    "A2": ("each call has exactly one result at the start of the next message, and each result has a call"),
+    "A3": "the input of a tool is an object",
+    "A4": "thinking blocks have a signature",
+    "A7": "calls run by the API have their results in the same message",
+    "C1": "every response has its usage",
+    "S1": "side files that lines refer to exist and belong to this session",
+    "S2": "the folder has the name that Claude Code gives it",
 }
 """The text of each rule, as `unspool doctor` shows it."""
 

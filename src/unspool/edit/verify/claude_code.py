@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from unspool.edit.planning.planner import PreparedEdit
 from unspool.edit.verify.request_diff import find_difference
 from unspool.edit.verify.versions import predict_messages, strip_unrecorded_text
 from unspool.errors import NotFound, Refused
-from unspool.format import parse_version
+from unspool.format import Attachment, Entry, attachments, encode_json, parse_version
+from unspool.graph.context import TOOL_LOADED
 from unspool.paths import project_key
 
 RESUME_PROMPT = "What have we done so far?"
@@ -29,14 +31,54 @@ _TIMEOUT_SECONDS = 120
 
 def compare_with_claude_code(prepared: PreparedEdit, command: str) -> str | None:
     """Let an installed Claude Code resume a planned session; return where it differs from what we predict."""
-    version, sent = resume_with_claude_code(command, prepared.result.id, prepared.plan.data)
-    return find_difference(
-        strip_unrecorded_text(sent, version), predict_messages(prepared.result.entries, version), RESUME_PROMPT
-    )
+    version, request = request_of_claude_code(command, prepared.result.id, prepared.plan.data)
+    # For the model that it continues with: another one is sent other messages.
+    predicted = predict_messages(prepared.result.entries, version, request.get("model"))
+    predicted = _without_absent_tools(predicted, _find_recorded_tools(prepared.result.entries))
+    return find_difference(strip_unrecorded_text(request["messages"], version), predicted, RESUME_PROMPT)
+
+
+def _find_recorded_tools(entries: Iterable[Entry]) -> set[str]:
+    """Return the names of tools that are described in the session itself (from 2.1.325 on)."""
+    found = (entry.record.attachment for entry in entries if isinstance(entry.record, Attachment))
+    tools = (tool for data in found if isinstance(data, attachments.DeferredToolsRecord) for tool in data.entries)
+    return {str(tool.get("name")) for tool in tools if isinstance(tool, dict)}
+
+
+def _without_absent_tools(messages: list[dict[str, Any]], recorded: Container[str]) -> list[dict[str, Any]]:
+    """Leave out references to tools of servers: none is connected here, and Claude Code knows only recorded ones."""
+
+    def is_absent(block: object) -> bool:
+        name = block.get("tool_name") if isinstance(block, dict) and block.get("type") == "tool_reference" else None
+        return isinstance(name, str) and name.startswith("mcp__") and name not in recorded
+
+    def clean(message: dict[str, Any]) -> dict[str, Any]:
+        results = [block for block in message["content"] if isinstance(block.get("content"), list)]
+        if not any(is_absent(item) for result in results for item in result["content"]):
+            return message
+        blocks = [
+            {**block, "content": [item for item in block["content"] if not is_absent(item)] or _REFERENCES_REMOVED}
+            if isinstance(block.get("content"), list)
+            else block
+            for block in message["content"]
+        ]
+        has_reference = '"tool_reference"' in encode_json(blocks).decode()
+        return {**message, "content": [b for b in blocks if has_reference or b.get("text") != TOOL_LOADED]}
+
+    return [clean(message) for message in messages]
+
+
+_REFERENCES_REMOVED = [{"type": "text", "text": "[Tool references removed - tools no longer available]"}]
 
 
 def resume_with_claude_code(command: str, id: str, data: bytes) -> tuple[tuple[int, ...], list[Any]]:
     """Let an installed Claude Code resume a session; return its version and the messages that it sends."""
+    version, request = request_of_claude_code(command, id, data)
+    return version, list(request["messages"])
+
+
+def request_of_claude_code(command: str, id: str, data: bytes) -> tuple[tuple[int, ...], dict[str, Any]]:
+    """Let an installed Claude Code resume a session; return its version and the request that it sends."""
     program = _resolve_command(command)
     with tempfile.TemporaryDirectory(prefix="unspool-") as folder:
         place = Path(folder).resolve()
@@ -49,7 +91,7 @@ def _resolve_command(command: str) -> list[str]:
     node = shutil.which("node") if named.endswith(".js") and Path(named).is_file() else None
     found = named if node else shutil.which(named)
     if found is None:
-        raise NotFound(f"no such program: `{command}`", hint="`--claude=PATH` names the one to ask")
+        raise NotFound(f"program not found: `{command}`", hint="name Claude Code with `--claude=PATH`")
     return [*([node] if node else []), str(Path(found).absolute())]
 
 
@@ -77,12 +119,12 @@ def _read_version(program: list[str], place: Path) -> tuple[int, ...]:
     words = run.stdout.split()
     numbers = parse_version(words[0] if words else None)
     if not numbers:
-        raise Refused(f"`{program[-1]}` does not say which version it is", hint="is it Claude Code?")
+        raise Refused(f"`{program[-1]} --version` printed no version", hint="name Claude Code with `--claude=PATH`")
     return numbers
 
 
-def _record_resume(program: list[str], place: Path, id: str, data: bytes) -> list[Any]:
-    """Return the messages of the request that Claude Code makes when it resumes."""
+def _record_resume(program: list[str], place: Path, id: str, data: bytes) -> dict[str, Any]:
+    """Return the request that Claude Code makes when it resumes."""
     work = place / "work"
     work.mkdir()
     session = place / "config" / "projects" / project_key(str(work)) / f"{id}.jsonl"
@@ -97,8 +139,8 @@ def _record_resume(program: list[str], place: Path, id: str, data: bytes) -> lis
         requests = [body for body in api.bodies if body.get("tools") and RESUME_PROMPT in str(body.get("messages"))]
     if not requests:
         words = " ".join((run.stdout + run.stderr).split())[:200]
-        raise Refused(f"Claude Code did not resume it: {words}", hint="nothing was written")
-    return list(requests[0]["messages"])
+        raise Refused(f"Claude Code could not resume the session: {words}", hint="nothing was written")
+    return dict(requests[0])
 
 
 def _run(command: list[str], place: Path, url: str) -> subprocess.CompletedProcess[str]:
@@ -116,5 +158,5 @@ def _run(command: list[str], place: Path, url: str) -> subprocess.CompletedProce
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Refused(
-            f"`{' '.join(command[:2])}` could not be run: {error}", hint="`--claude=PATH` names another"
+            f"cannot run `{' '.join(command[:2])}`: {error}", hint="name another with `--claude=PATH`"
         ) from None

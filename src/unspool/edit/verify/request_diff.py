@@ -29,7 +29,7 @@ def find_difference(sent: Sequence[Json], ours: Sequence[Json], prompt: str) -> 
     # The last one: the same words may be earlier in the conversation.
     at = max((number for number, message in enumerate(theirs) if _find_prompt(message, prompt) is not None), default=-1)
     if at < 0:
-        return "the prompt is not in what was sent"
+        return "the request does not contain the prompt"
     before = theirs[at].blocks[: _find_prompt(theirs[at], prompt)]
     expected = compared_messages(ours)
     if expected and expected[-1].role == "system":

@@ -1,7 +1,8 @@
 """Verifies planned edits (the rules are kept, the Messages API would take the result) and checks sessions on disk.
 
 Rules
-  1. An edit adds no violation that its source did not have, and no problem that the API would not have had with it.
+  1. An edit adds no violation that its source did not have, and no problem that the API would not have had with it. A
+     result with a problem that the source has too may be written, but `replay` says that the API refuses it.
   2. Compared besides: the line to continue from, calls of one message (all or none), and in place what was billed.
   3. Only where something is found is the source checked too: most sessions have nothing.
 """
@@ -14,7 +15,14 @@ from typing import NamedTuple
 from unspool.api.rules import ThinkingMemory, find_problems
 from unspool.edit.planning.ids import source_subject
 from unspool.edit.planning.planner import PreparedEdit
-from unspool.edit.rules.check import check_agent, check_line_rules, check_rules, check_side_files, resume_request
+from unspool.edit.rules.check import (
+    check_agent,
+    check_line_rules,
+    check_rules,
+    check_side_files,
+    resume_context,
+    resume_request,
+)
 from unspool.edit.rules.violation import Violation, new_violations, sort_violations
 from unspool.edit.session_text import SessionText
 from unspool.edit.side_files import find_session_files, read_agent_lines, read_session_text
@@ -32,6 +40,8 @@ class Verification(NamedTuple):
     replay: bool
     faults: tuple[str, ...] = ()
     """What is wrong, in words."""
+    inherited: tuple[str, ...] = ()
+    """What the API would refuse in the result, and in its source too."""
 
 
 def violations(session: Session) -> list[Violation]:
@@ -51,8 +61,8 @@ def violations(session: Session) -> list[Violation]:
 def verify_edit(prepared: PreparedEdit) -> Verification:
     """Verify a planned edit."""
     broken = [*_find_violations(prepared), *_compare_sessions(prepared)]
-    refused = [*_find_api_problems(prepared)]
-    return Verification(not broken, not refused, (*broken, *refused))
+    refused, inherited = _find_api_problems(prepared)
+    return Verification(not broken, not (refused or inherited), (*broken, *refused), inherited)
 
 
 def _find_violations(prepared: PreparedEdit) -> Iterator[str]:
@@ -68,15 +78,18 @@ def _find_violations(prepared: PreparedEdit) -> Iterator[str]:
 def _compare_sessions(prepared: PreparedEdit) -> Iterator[str]:
     plan, leaf = prepared.plan, prepared.after.leaf
     if leaf != plan.leaf:
-        yield f"G3: it would go on from `{leaf}`, not from `{plan.leaf}`"
+        yield f"G3: it would resume from `{leaf}`, not from `{plan.leaf}`"
+    in_context = {entry.record.uuid for entry in prepared.after.lines}
+    if lost_lines := [uuid for uuid in plan.kept_in_context if uuid not in in_context]:
+        yield f"G6: {len(lost_lines)} lines of kept turns would drop out of the context"
     before, after = _calls_by_message(prepared.before.messages), _calls_by_message(prepared.after.messages)
     for message_id, calls in after.items():
         if message_id in before and calls != before[message_id]:
-            yield f"A5: only some calls of one answer are left: `{message_id}`"
+            yield f"A5: only some calls of one response are left: `{message_id}`"
     if plan.in_place:
         lost = _billed_messages(prepared.source) - _billed_messages(prepared.result)
         if lost:
-            yield f"C1: what {len(lost)} answers used would be lost"
+            yield f"C1: the usage of {len(lost)} responses would be lost"
 
 
 def _calls_by_message(messages: Sequence[ContextMessage]) -> dict[str, set[str]]:
@@ -97,18 +110,31 @@ def _billed_messages(text: SessionText) -> set[str]:
     }
 
 
-def _find_api_problems(prepared: PreparedEdit) -> Iterator[str]:
-    """Check the request that the result would send by the API's rules."""
+def _find_api_problems(prepared: PreparedEdit) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Check the request that the result would send by the API's rules; return what is new, and what the source has."""
     before = prepared.before.messages
     # The source's thinking counts as sent by the API: what an edit changed of it would be refused.
     memory = ThinkingMemory()
     for message in before:
         if message.role == "assistant" and any(block.kind.endswith("thinking") for block in message.blocks):
             memory.keep(message.json)
-    problems = find_problems(resume_request(prepared.after.messages), memory)
-    if all(any(words in problem.message for words in _MEDIA_PROBLEMS) for problem in problems):
-        return  # images are never changed: one that the API cannot see was like that before
-    had = {problem.message.removeprefix(problem.path) for problem in find_problems(resume_request(before), memory)}
-    for problem in problems:
-        if problem.message.removeprefix(problem.path) not in had:
-            yield f"the API would refuse it: {problem.message}"
+    problems = [
+        problem
+        for problem in find_problems(resume_request(prepared.after.messages), memory)
+        # Images are never changed: one that the API cannot see was like that before.
+        if not any(words in problem.message for words in _MEDIA_PROBLEMS)
+    ]
+    if not problems:
+        return (), ()
+    # Of a fork, the session as it is resumed: another point of it may be one that nobody can continue from.
+    source = resume_context(prepared.source).messages if prepared.plan.operation == "fork" else before
+    had = {problem.message.removeprefix(problem.path) for problem in find_problems(resume_request(source), memory)}
+    words = {
+        is_inherited: tuple(
+            f"the API would reject it: {problem.message}"
+            for problem in problems
+            if (problem.message.removeprefix(problem.path) in had) is is_inherited
+        )
+        for is_inherited in (False, True)
+    }
+    return words[False], words[True]

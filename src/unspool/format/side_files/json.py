@@ -70,6 +70,14 @@ class HistoryEntry(CamelShape, frozen=True):
     project: str | None = None
     session_id: str | None = None
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is not Claude Code's: Codex has a file of this name too, with `session_id`, `ts` and `text`."""
+        return self == _NO_HISTORY_ENTRY
+
+
+_NO_HISTORY_ENTRY = HistoryEntry()
+
 
 class TodoOwner(NamedTuple):
     """The owner of a todo list; the same id twice for the session itself."""
@@ -106,6 +114,13 @@ class AgentMeta(CamelShape, frozen=True):
     request_non_interactive: bool | None = None
     picked_effort_model: str | None = None
     finished: bool | None = None
+    is_fork: bool | None = None
+    """Whether it continues its parent's conversation (`fork-context-ref`); one that a person forked has no call."""
+    name: str | None = None
+    model: str | None = None
+    parent_agent_id: str | None = None
+    """The agent that started it, if the session did not."""
+    stopped_by_user: bool | None = None
 
 
 # `sessions/<pid>.<hash>.key` beside it holds a token of Claude Code. There is no struct for it, on purpose.

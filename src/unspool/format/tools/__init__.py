@@ -12,21 +12,23 @@ if TYPE_CHECKING:
     from unspool.format.tools.agents import AgentInput
     from unspool.format.tools.files import EditResult, Hunk, ReadImage, ReadParts, ReadText, WriteResult
     from unspool.format.tools.names import AGENT_TOOLS, EDIT_TOOLS
-    from unspool.format.tools.parse import INPUT_TYPES, AnyResult, OtherInput, parse_input, parse_result
+    from unspool.format.tools.parse import (
+        INPUT_TYPES, KNOWN_TOOLS, AnyResult, OtherInput, OtherResult, parse_input, parse_result,
+    )
     from unspool.format.tools.plans import TodoWriteResult
     from unspool.format.tools.shell import BashResult
 
 __all__ = [
-    "AGENT_TOOLS", "EDIT_TOOLS", "INPUT_TYPES", "AgentInput", "AnyResult", "BashResult", "EditResult", "Hunk",
-    "OtherInput", "ReadImage", "ReadParts", "ReadText", "TodoWriteResult", "WriteResult", "agents", "files", "parse",
-    "parse_input", "parse_result", "plans", "shell", "web",
+    "AGENT_TOOLS", "EDIT_TOOLS", "INPUT_TYPES", "KNOWN_TOOLS", "AgentInput", "AnyResult", "BashResult", "EditResult",
+    "Hunk", "OtherInput", "OtherResult", "ReadImage", "ReadParts", "ReadText", "TodoWriteResult", "WriteResult",
+    "agents", "files", "parse", "parse_input", "parse_result", "plans", "shell", "web",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "agents": "AgentInput",
     "files": "EditResult Hunk ReadImage ReadParts ReadText WriteResult",
     "names": "AGENT_TOOLS EDIT_TOOLS",
-    "parse": "INPUT_TYPES AnyResult OtherInput parse_input parse_result",
+    "parse": "INPUT_TYPES KNOWN_TOOLS AnyResult OtherInput OtherResult parse_input parse_result",
     "plans": "TodoWriteResult",
     "shell": "BashResult",
 })

@@ -127,7 +127,9 @@ class Routing(CamelShape, frozen=True):
     """The sender and the target of a message."""
 
     sender: str | None = None
+    sender_color: str | None = None
     target: str | None = None
+    target_color: str | None = None
     summary: str | None = None
     content: str | None = None
 

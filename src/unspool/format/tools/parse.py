@@ -11,6 +11,7 @@ Rules
   4. A result whose call is not in the file is recognised by its fields where no other tool writes them.
 """
 
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -161,6 +162,10 @@ INPUT_TYPES: Final[Mapping[str, type[AnyInput]]] = {
 """The struct of each tool's input."""
 
 
+KNOWN_TOOLS: Final = frozenset({*INPUT_TYPES, *RESULT_TYPES})
+"""The tools whose inputs or results are described."""
+
+
 def parse_input(tool: str, value: object) -> AnyInput:
     """Convert a decoded `tool_use.input` to the struct of its tool."""
     shape = INPUT_TYPES.get(tool)
@@ -169,6 +174,9 @@ def parse_input(tool: str, value: object) -> AnyInput:
     if shape is agents.StructuredOutputInput:  # its fields are whatever schema the caller gave
         return agents.StructuredOutputInput(value=value)
     try:
-        return msgspec.convert(value, shape, strict=False)
+        parsed = msgspec.convert(value, shape, strict=False)
     except (msgspec.ValidationError, RecursionError):
         return OtherInput(tool=tool, value=value)
+    # Not strict, "10" is 10; but "Infinity", "NaN" and "1e999" are floats too, which no field can have.
+    numbers = [number for name in parsed.__struct_fields__ if type(number := getattr(parsed, name)) is float]
+    return parsed if all(map(math.isfinite, numbers)) else OtherInput(tool=tool, value=value)

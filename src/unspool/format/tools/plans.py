@@ -198,10 +198,16 @@ class AskUserQuestionResult(CamelShape, frozen=True):
     """The user's answers: `answers` and `annotations` by the text of the question."""
 
     questions: tuple[QuestionItem, ...] = ()
-    answers: dict[str, str] = field(default_factory=dict)
+    answers: dict[str, str | tuple[str, ...]] = field(default_factory=dict)
+    """Where several options may be chosen, an answer may be a list."""
     annotations: dict[str, Annotation] | None = None
     response: str | None = None
     afk_timeout_ms: int | float | None = None
+
+
+def join_answer(answer: str | tuple[str, ...]) -> str:
+    """Return an answer as one text: where several options were chosen, they may be a list."""
+    return answer if isinstance(answer, str) else ", ".join(answer)
 
 
 class ReviewFinding(Shape, frozen=True):

@@ -6,6 +6,7 @@ taken from the bytes of the line, so that it keeps every field, also unknown one
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, TypeAlias
 
 import msgspec
@@ -25,6 +26,13 @@ from unspool.format import (
 )
 
 Json: TypeAlias = dict[str, Any]
+
+
+_RENAMED_TOOLS = {"Task": "Agent", "ListPeers": "ListAgents"}
+"""Tools that are sent under their new names, in old calls too: Claude Code 2.1.325 does so if it offers the new one."""
+_SEND_MESSAGE_FIELDS = ("type", "recipient", "recipient_kind", "content", "request_id", "approve")
+"""What the input of `SendMessage` has on disk besides what the model wrote."""
+_EDIT_FIELDS = ("old_string", "new_string", "replace_all")
 
 
 class ContextBlock(msgspec.Struct, frozen=True, gc=False):
@@ -51,9 +59,37 @@ class ContextBlock(msgspec.Struct, frozen=True, gc=False):
         block = _decode_block(self.entry, self.index)
         if self.kind == "text" and block.get("text") != self.text:
             return {**block, "type": "text", "text": self.text or ""}
-        if self.kind == "tool_use" and block.get("name") == "Task":
-            return {**block, "name": "Agent"}  # renamed in 2.1.63; Claude Code sends the new name for old calls too
+        return _prepare_call(block) if self.kind == "tool_use" else block
+
+    @property
+    def recorded(self) -> Json:
+        """The JSON of the block as the line has it, without what Claude Code changes when it sends it."""
+        return self.value if self.override is not None or self.entry is None else _decode_block(self.entry, self.index)
+
+
+def _prepare_call(block: Json) -> Json:
+    """Return a tool call as it is sent: by its new name, without fields that are only for the disk."""
+    name, given = block.get("name"), block.get("input")
+    if isinstance(name, str) and name in _RENAMED_TOOLS:
+        block = {**block, "name": _RENAMED_TOOLS[name]}
+    if not isinstance(given, dict):
         return block
+    if name == "SendMessage" and "to" in given and ("message" in given or "notify_when_idle" in given):
+        return {**block, "input": without_fields(given, _SEND_MESSAGE_FIELDS)}
+    return without_single_edit(block)
+
+
+def without_single_edit(block: Json) -> Json:
+    """Return a call without the first of its edits in a form of its own: only the list of edits is sent."""
+    given = block.get("input")
+    if block.get("name") == "Edit" and isinstance(given, dict) and "edits" in given:
+        return {**block, "input": without_fields(given, _EDIT_FIELDS)}
+    return block
+
+
+def without_fields(given: Json, names: Collection[str]) -> Json:
+    """Return a JSON object without some of its fields."""
+    return {key: value for key, value in given.items() if key not in names}
 
 
 def text_block(text: str, entry: Entry | None = None) -> ContextBlock:

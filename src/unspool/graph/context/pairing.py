@@ -67,8 +67,12 @@ def merge_messages(drafts: list[MessageDraft]) -> list[MessageDraft]:
 
 
 def _merge_system(drafts: list[MessageDraft]) -> list[MessageDraft]:
-    texts = [block.text or "" for draft in drafts for block in draft.blocks]
-    return [MessageDraft("system", [with_text(drafts[0].blocks[0], "\n\n".join(texts))])] if drafts else []
+    if not drafts:
+        return []
+    blocks = [block for draft in drafts for block in draft.blocks]
+    texts = [block.text for block in blocks if block.text is not None]
+    tools = [block for block in blocks if block.text is None]
+    return [MessageDraft("system", [with_text(drafts[0].blocks[0], "\n\n".join(texts)), *tools])]
 
 
 def append_blocks(drafts: list[MessageDraft], role: str, blocks: list[ContextBlock]) -> None:
@@ -89,13 +93,32 @@ def _end_line(draft: MessageDraft, following: list[ContextBlock]) -> None:
         draft.blocks[-1] = with_text(last, last.text + "\n")
 
 
-def add_reminder(drafts: list[MessageDraft], blocks: list[ContextBlock], *, separate: bool, fold: bool) -> None:
-    """Add a reminder to the user message at the end; with `fold`, after a tool result it becomes part of that."""
+def add_reminder(
+    drafts: list[MessageDraft],
+    blocks: list[ContextBlock],
+    *,
+    separate: bool,
+    fold: bool,
+    first: int | None = None,
+    rendered: bool = False,
+) -> None:
+    """Add a reminder to the user message at the end; with `fold`, after a tool result it becomes part of that.
+
+    Where it begins a message, each of the `first` blocks is one of its own, and the others together are one.
+    A result that is a list of texts, as an agent's is, takes only reminders that the line has in words (`rendered`).
+    """
     last = drafts[-1] if drafts else None
+    first = len(blocks) if first is None else first
     texts = [block.text for block in blocks if block.text is not None]
     if last is None or last.role != "user":
-        drafts += [MessageDraft("user", [block], apart=number > 0) for number, block in enumerate(blocks)]
-    elif fold and last.blocks[-1].kind == "tool_result" and len(texts) == len(blocks):
+        parts = [*([block] for block in blocks[:first]), *([blocks[first:]] if blocks[first:] else [])]
+        drafts += [MessageDraft("user", part, apart=number > 0) for number, part in enumerate(parts)]
+    elif (
+        fold
+        and last.blocks[-1].kind == "tool_result"
+        and len(texts) == len(blocks)
+        and (rendered or not _is_list_of_texts(last.blocks[-1].value.get("content")))
+    ):
         result = last.blocks[-1]
         last.blocks[-1] = msgspec.structs.replace(result, override=_append_texts(result.value, texts))
     else:
@@ -103,6 +126,10 @@ def add_reminder(drafts: list[MessageDraft], blocks: list[ContextBlock], *, sepa
             if separate:  # several texts of one attachment, as the line itself has them
                 _end_line(last, [block])
             last.blocks.append(block)
+
+
+def _is_list_of_texts(content: object) -> bool:
+    return isinstance(content, list) and all(isinstance(block, dict) and "text" in block for block in content)
 
 
 def pair_tool_calls(drafts: list[MessageDraft]) -> list[MessageDraft]:
@@ -183,7 +210,12 @@ def _append_texts(result: Json, texts: list[str]) -> Json:
     if content is None or isinstance(content, str):
         parts = [(content or "").strip(), *(text.strip() for text in texts)]
         return {**result, "content": "\n\n".join(part for part in parts if part)}
-    return {**result, "content": [*content, *({"type": "text", "text": text.strip()} for text in texts)]}
+    blocks = [*content]
+    for text in texts:
+        if blocks and isinstance(before := blocks[-1], dict) and isinstance(before.get("text"), str):
+            blocks[-1] = {**before, "text": before["text"] + "\n"}
+        blocks.append({"type": "text", "text": text.strip()})
+    return {**result, "content": blocks}
 
 
 def block_ids(draft: MessageDraft, kind: str) -> list[str]:

@@ -8,19 +8,19 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
-    from unspool.live.state.events import LiveEvent, event_to_json
+    from unspool.live.state.events import EVENT_SCHEMA, LiveEvent, event_to_json
     from unspool.live.state.model import (
         Activity, ActivityKind, BoardGroup, SessionStatus, Verdict, describe_verdict, format_elapsed,
     )
-    from unspool.live.state.rows import BoardRow, row_sort_key, row_to_json
+    from unspool.live.state.rows import BoardRow, row_sort_key, row_to_document, row_to_json
 
 __all__ = [
-    "Activity", "ActivityKind", "BoardGroup", "BoardRow", "LiveEvent", "SessionStatus", "Verdict", "describe_verdict",
-    "event_to_json", "format_elapsed", "row_sort_key", "row_to_json",
+    "EVENT_SCHEMA", "Activity", "ActivityKind", "BoardGroup", "BoardRow", "LiveEvent", "SessionStatus", "Verdict",
+    "describe_verdict", "event_to_json", "format_elapsed", "row_sort_key", "row_to_document", "row_to_json",
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "events": "LiveEvent event_to_json",
+    "events": "EVENT_SCHEMA LiveEvent event_to_json",
     "model": "Activity ActivityKind BoardGroup SessionStatus Verdict describe_verdict format_elapsed",
-    "rows": "BoardRow row_sort_key row_to_json",
+    "rows": "BoardRow row_sort_key row_to_document row_to_json",
 })

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -29,6 +29,7 @@ from unspool.live.state.model import SessionStatus, Verdict, describe_verdict
 
 MAX_TEXT = 2000
 """Characters of a text in an event; the whole text is in the line."""
+EVENT_SCHEMA: Final = "unspool/watch-event/1"
 _TEXT_KEYS = {"prompt": "prompt", "title": "title", "mode": "words"}
 
 
@@ -68,7 +69,11 @@ def events_of_record(record: AnyRecord, event: LiveEvent, cwd: str | None) -> It
             yield from _answer_events(record, event, cwd)
         case System(subtype="compact_boundary", compact_metadata=metadata):
             facts = (
-                {"trigger": metadata.trigger, "tokensBefore": metadata.pre_tokens, "tokensAfter": metadata.post_tokens}
+                {
+                    "trigger": metadata.trigger,
+                    "tokens_before": metadata.pre_tokens,
+                    "tokens_after": metadata.post_tokens,
+                }
                 if metadata
                 else {}
             )
@@ -87,7 +92,7 @@ def _user_events(record: User, event: LiveEvent) -> Iterator[LiveEvent]:
 
 
 def _answer_events(record: Assistant, event: LiveEvent, cwd: str | None) -> Iterator[LiveEvent]:
-    facts = {"model": record.message.model, "stopReason": record.message.stop_reason}
+    facts = {"model": record.message.model, "stop_reason": record.message.stop_reason}
     for block in record.message.blocks:
         match block:
             case Text(text=text):
@@ -103,7 +108,11 @@ def event_to_json(event: LiveEvent, now: datetime) -> dict[str, Any]:
     """Return an event as the JSON object that `unspool watch --json` writes."""
     verdict = event.verdict
     common: dict[str, Any] = {
+        "schema": EVENT_SCHEMA,
         "event": event.event,
+        "session_id": event.session,
+        "agent_id": event.agent,
+        "time": format_time(event.at),
         "session": event.session,
         "status": event.status.value if event.status else None,
         "detail": describe_verdict(verdict, now) if verdict else None,

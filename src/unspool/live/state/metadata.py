@@ -8,8 +8,8 @@ Rules
   3. Cache writes are those named by the parts of `cache_creation`, once for each message: of its lines the one counts
      that counts in `prices/responses.py`. Sub-agents' lines in the session's own file (1.0.x) are billed too.
   4. The context is the prompt of the last request of the main chain; after a compaction what it left, if that is known.
-  5. The title is the one that a person gave, else the one that a model gave, else a `summary` that points at one of the
-     last lines, else the goal.
+  5. The title of a sub-agent is the one that a person gave, else the one that a model gave, else a `summary` that
+     points at one of the last lines, else the goal. That of a session is in its facts (`graph/session_facts.py`).
 """
 
 from __future__ import annotations

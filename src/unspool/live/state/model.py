@@ -35,6 +35,8 @@ class ActivityKind(Enum):
     RUNNING = "running"
     THINKING = "thinking"
     AGENTS = "agents"
+    BACKGROUND = "background"
+    """The turn is over, and commands run in the background."""
     RETRYING = "retrying"
     COMPACTING = "compacting"
     WAITING = "waiting"
@@ -84,7 +86,7 @@ class Activity(msgspec.Struct, frozen=True):
     target: str = ""
     """What the tool works on, on one line."""
     count: int = 0
-    """How many sub-agents are working."""
+    """How many sub-agents are working, or how many commands run in the background."""
     message: str = ""
     """A question, an error, or Claude Code's own name for what it waits for."""
 
@@ -111,7 +113,7 @@ class SessionProcess(msgspec.Struct, frozen=True):
     session_id: str
     life: Liveness
     status: str | None = None
-    """`idle`, `busy` or `waiting`; versions before 2.1.200 do not write it."""
+    """`idle`, `busy`, `waiting`, or `shell`: idle while commands run in the background. Not before 2.1.200."""
     waiting_for: str | None = None
     since: datetime | None = None
     """When the status last changed."""
@@ -137,6 +139,8 @@ class HookSignal(msgspec.Struct, frozen=True):
     """The permission mode."""
     agents: int = 0
     """How many sub-agents were working when the turn stopped."""
+    commands: int | None = None
+    """How many commands were running in the background then; None: this version does not say."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -188,6 +192,11 @@ def _describe_activity(activity: Activity, since: datetime | None, now: datetime
             return f"{running}: {activity.target}" if activity.target else running
         case ActivityKind.AGENTS:
             return f"sub-agents {activity.count}"
+        case ActivityKind.BACKGROUND if activity.count > 1:
+            return f"background commands {activity.count}"
+        case ActivityKind.BACKGROUND:
+            running = " ".join(part for part in ("background command", format_elapsed(since, now)) if part)
+            return f"{running}: {activity.target}" if activity.target else running
         case ActivityKind.ERROR | ActivityKind.RETRYING | ActivityKind.ENDED if activity.message:
             return f"{activity.kind.value}: {activity.message}"
         case kind:

@@ -35,6 +35,8 @@ class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
     context_tokens: int | None = None
     agents: int = 0
     """How many of its sub-agents are working."""
+    commands: int = 0
+    """How many of its commands run in the background."""
     project_hash: str | None = None
     group: BoardGroup
     started: datetime | None = None
@@ -50,8 +52,44 @@ def row_sort_key(row: BoardRow) -> tuple[int, float, str, str]:
     return list(BoardGroup).index(row.group), time, row.session_id, row.agent_id or ""
 
 
+def row_to_document(row: BoardRow, now: datetime) -> dict[str, Any]:
+    """Return a row as `unspool watch --once --json` writes it."""
+    pending, activity = row.pending, row.verdict.activity
+    return {
+        "session_id": row.session_id,
+        "agent_id": row.agent_id,
+        "title": row.title,
+        "project": row.project,
+        "project_key": row.project_hash,
+        "cwd": row.cwd,
+        "branch": row.branch,
+        "model": row.model,
+        "group": row.group.value,
+        "status": row.status.value,
+        "kind": activity.kind.value,
+        "detail": describe_verdict(row.verdict, now),
+        "source": row.verdict.source.value,
+        "probably": row.verdict.probably,
+        "since": format_time(row.verdict.since),
+        "tool": activity.tool,
+        "target": activity.target or None,
+        "pending": {"id": pending.id, "name": pending.name, "input": pending.input} if pending else None,
+        "goal": row.goal,
+        "recent_output": row.recent_output,
+        "started_at": format_time(row.started),
+        "ended_at": format_time(row.last),
+        "context_tokens": row.context_tokens,
+        "cache_5m_tokens": row.tokens_5m,
+        "cache_1h_tokens": row.tokens_1h,
+        "agents": row.agents,
+        "background_commands": row.commands,
+        "pid": row.pid,
+        "path": row.path or None,
+    }
+
+
 def row_to_json(row: BoardRow, now: datetime) -> dict[str, Any]:
-    """Return a row as the JSON object of `unspool watch --once --json`."""
+    """Return a row as the page's JSON and the input of `unspool watch --notify` have it."""
     pending = row.pending
     return {
         "sessionId": row.session_id,
@@ -80,6 +118,7 @@ def row_to_json(row: BoardRow, now: datetime) -> dict[str, Any]:
         "started": format_time(row.started),
         "contextTokens": row.context_tokens,
         "agents": row.agents,
+        "backgroundCommands": row.commands,
         "pid": row.pid,
         "path": row.path or None,
     }

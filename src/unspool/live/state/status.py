@@ -46,6 +46,7 @@ from unspool.format import (
     parse_local_time,
 )
 from unspool.graph import Speaker, classify_user_record, describe_target, first_text
+from unspool.live.state.background import commands_after
 from unspool.live.state.model import QUESTION_TOOLS, PendingCall, SessionStatus
 
 IDLE_AFTER = timedelta(minutes=5)
@@ -86,6 +87,8 @@ class SessionState(msgspec.Struct, frozen=True):
     last_line_at: datetime | None = None
     """When the last line of any type was written."""
     open_calls: tuple[PendingCall, ...] = ()
+    background: tuple[PendingCall, ...] = ()
+    """Commands that run in the background; their ids are those of the tasks."""
     answered: tuple[str, ...] = ()
     """Ids of the calls that were answered last. Either may come first, or be written again."""
     message_id: str | None = None
@@ -114,6 +117,9 @@ def next_state(state: SessionState, record: AnyRecord, now: datetime) -> Session
         return replace(state, status=SessionStatus.IDLE, last_event_at=_later(state.last_event_at, time))
     if record.is_sidechain and not state.is_agent:
         return state
+    background = commands_after(state.background, record, state.open_calls)
+    if background is not state.background:
+        state = replace(state, background=background)
     match record:
         case User():
             return _after_user(_with_envelope(state, record, time or now), record, time or now)

@@ -3,7 +3,8 @@
 Rules, of which the first that yields an answer counts
   1. A process that died has ended its session, whatever it left open. So has a process that is missing from the
      registry, if its version always registers (2.1.200 and later).
-  2. A living process says itself whether it is idle, busy or waiting; its lines say for what.
+  2. A living process says itself whether it is idle, busy, waiting, or idle with commands in the background; its lines
+     say for what, and which.
   3. Hooks say what happened last, unless a line is newer. A permission request stands until its call has a result or is
      seen to run, or until the turn is over: nothing reports that the user said yes.
   4. Lines alone: an open call asks or runs, by its permission mode and rules; without one the phase decides. What this
@@ -48,6 +49,8 @@ END_OF_TURN_DELAY = timedelta(seconds=3)
 MAX_THINKING = timedelta(minutes=10)
 MAX_SILENCE = timedelta(hours=1)
 MAX_SIGNAL_AGE = timedelta(hours=12)
+LONG_AGO = timedelta(days=1)
+"""After which the board reads no session, unless its process lives: whatever it was doing, it is idle."""
 REGISTRATION_GRACE = timedelta(seconds=10)
 """How long a session may have lines before its process is in the registry."""
 _ALWAYS_REGISTERS_SINCE = (2, 1, 200)
@@ -84,8 +87,12 @@ def decide(evidence: Evidence, now: datetime) -> Verdict:
         return _decide_agent(evidence, now)
     process = evidence.process
     if process is not None and process.life is Liveness.DEAD:
-        died = Activity(Kind.ENDED, message="its process died")
-        return Verdict(died, EvidenceSource.REGISTRY, evidence.state.last_line_at or process.updated)
+        last = evidence.state.last_line_at or process.updated
+        # Nobody reads what has not changed for so long: everywhere it is idle, not only where it is read.
+        if not evidence.was_seen and (last is None or now - last >= LONG_AGO):
+            return Verdict(Activity(Kind.IDLE), EvidenceSource.REGISTRY, last)
+        died = Activity(Kind.ENDED, message="its process has exited")
+        return Verdict(died, EvidenceSource.REGISTRY, last)
     if process is None and _process_is_gone(evidence, now):
         return _decide_without_process(evidence, now)
     if process is not None and (found := _decide_by_registry(evidence, process, now)):
@@ -106,7 +113,7 @@ def board_group(verdict: Verdict, state: SessionState) -> BoardGroup:
         return BoardGroup.BACKGROUND
     if needs_user(verdict.activity):
         return BoardGroup.NEEDS_YOU
-    if kind is Kind.AGENTS and not state.open_calls:
+    if kind is Kind.BACKGROUND or (kind is Kind.AGENTS and not state.open_calls):
         return BoardGroup.BACKGROUND
     return BoardGroup.WAITING if kind in (Kind.WAITING, Kind.INTERRUPTED) else BoardGroup.WORKING
 
@@ -152,8 +159,10 @@ def _decide_by_registry(evidence: Evidence, process: SessionProcess, now: dateti
             activity, since = _busy_activity(evidence, process)
         case "idle" if state.phase is Phase.INTERRUPTED:
             activity = Activity(Kind.INTERRUPTED)
-        case "idle" if state.phase is Phase.FAILED:
+        case "idle" | "shell" if state.phase is Phase.FAILED:
             activity = Activity(Kind.ERROR, message=state.message)
+        case "shell":
+            activity, since = _background_activity(evidence, since)
         case "idle":
             activity = Activity(Kind.WAITING)
         case _:
@@ -200,6 +209,14 @@ def _running_activity(evidence: Evidence, calls: tuple[PendingCall, ...]) -> _Ac
     if call is None:
         return Activity(Kind.AGENTS, count=max(evidence.agents, len(calls))), calls[0].opened_at
     return Activity(Kind.RUNNING, call.name, call.target), call.opened_at
+
+
+def _background_activity(evidence: Evidence, since: datetime | None = None, count: int | None = None) -> _ActivitySince:
+    """Return the activity of a session whose turn is over while commands run in the background."""
+    commands = evidence.state.background
+    last = commands[-1] if commands else PendingCall("", "Bash")
+    count = max(len(commands), 1) if count is None else count
+    return Activity(Kind.BACKGROUND, last.name, last.target, count), last.opened_at or since
 
 
 def _is_compacting(evidence: Evidence) -> bool:
@@ -292,8 +309,12 @@ def _activity_by_newest(evidence: Evidence, newest: HookSignal) -> _ActivitySinc
             return Activity(Kind.THINKING), newest.at
         case "Stop" if newest.agents or evidence.agents:
             return Activity(Kind.AGENTS, count=evidence.agents or newest.agents), newest.at
+        case "Stop" if newest.commands if newest.commands is not None else state.background:
+            return _background_activity(evidence, newest.at, newest.commands)
         case "Notification" if state.phase in (Phase.INTERRUPTED, Phase.FAILED):
             return None
+        case "Notification" if state.background:
+            return _background_activity(evidence, newest.at)
         case "Stop" | "SessionStart" | "Notification":
             return Activity(Kind.WAITING), newest.at
         case _:
@@ -346,9 +367,15 @@ def _decide_by_phase(evidence: Evidence, now: datetime) -> Verdict:
             return Verdict(Activity(Kind.RUNNING, "Bash", state.message), since=since, probably=True)
         case Phase.DONE if evidence.agents:
             return Verdict(Activity(Kind.AGENTS, count=evidence.agents), since=since, probably=True)
+        case Phase.DONE if state.background:
+            activity, since = _background_activity(evidence, since)
+            return Verdict(activity, since=since, probably=True)
         case Phase.DONE | Phase.NEW:
             return Verdict(Activity(Kind.WAITING), since=since or state.last_line_at)
         case Phase.ANSWERED if since is None or now - since >= END_OF_TURN_DELAY:
+            if state.background:
+                activity, since = _background_activity(evidence, since)
+                return Verdict(activity, since=since, probably=True)
             return Verdict(Activity(Kind.WAITING), since=since, probably=True)
         case _:
             return Verdict(Activity(Kind.THINKING), since=since, probably=True)
@@ -369,4 +396,5 @@ def _decide_agent(evidence: Evidence, now: datetime) -> Verdict:
         return replace(found, activity=replace(found.activity, kind=Kind.RUNNING))
     if kind in (Kind.INTERRUPTED, Kind.ERROR):
         return replace(ended, activity=Activity(Kind.ENDED, message=found.activity.message or kind.value))
-    return replace(ended, probably=found.probably) if kind is Kind.WAITING else found
+    # What it left in the background is the session's.
+    return replace(ended, probably=found.probably) if kind in (Kind.WAITING, Kind.BACKGROUND) else found

@@ -101,7 +101,7 @@ def render_columns(chart: StackedChart, format_value: Callable[[int], str]) -> M
         if number % every == 0:
             parts.append(label.format(round(left, 1), _HEIGHT - 4, column.label))
     box = Markup('<svg class="columns" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
-    summary = f"{len(chart.columns)} columns, the highest {format_value(most)}"
+    summary = f"{len(chart.columns)} columns, maximum {format_value(most)}"
     return box.format(_WIDTH, _HEIGHT, summary, Markup("").join(parts))
 
 
@@ -131,7 +131,7 @@ def render_sparkline(
     tick = Markup('<line x1="{}" x2="{}" y1="0" y2="{}" class="tick"/>')
     ticks = [tick.format(x(place - 0.5), x(place - 0.5), height) for place in compactions]
     box = Markup('<svg class="spark" width="{}" height="{}" role="img" aria-label="{}"><polyline points="{}"/>{}</svg>')
-    summary = f"{requests} requests, at most {max(points):,} tokens, compacted {len(compactions)} times"
+    summary = f"{requests} requests, up to {max(points):,} tokens, {len(compactions)} compactions"
     return box.format(width, height, summary, line, Markup("").join(ticks))
 
 
@@ -145,7 +145,7 @@ def render_context_chart(chart: ContextChart, href: Callable[[str], str]) -> Mar
     top, lanes = chart_top(chart), _assign_lanes(chart.markers)
     depth = (max(lanes.values(), default=-1) + 1) * _LANE_HEIGHT
     height = _CONTEXT_HEIGHT + depth + _COST_HEIGHT + 6
-    summary = f"context over {chart.requests:,} requests, {tokens(chart.peak)} tokens at most, {dollars(chart.spent)}"
+    summary = f"context over {chart.requests:,} requests, up to {tokens(chart.peak)} tokens, {dollars(chart.spent)}"
     parts = [
         Markup(
             '<svg class="chart" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}" '

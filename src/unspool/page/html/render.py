@@ -28,7 +28,7 @@ from unspool.page.detail import StepDetail
 from unspool.page.find import TextMatch
 from unspool.page.html import ansi
 from unspool.page.html.charts import chart_top, render_context_chart
-from unspool.page.html.highlight import highlight_lines
+from unspool.page.html.highlight import code_rows, highlight_lines, patch_rows
 from unspool.page.html.json_tree import describe_value, tree_level
 from unspool.page.html.markdown import is_safe_link, render_markdown
 from unspool.page.outline import OutlineTurn, SessionOutline
@@ -183,10 +183,10 @@ class Renderer:
             "outline": self._render("turns.html", turns=turns[last:]) if growth.outline_changed or rows else None,
         }
 
-    def detail(self, detail: StepDetail, tab: str = "rendered") -> Markup:
-        """Return what the drawer shows."""
+    def detail(self, detail: StepDetail, tab: str = "rendered", *, bare: bool = False) -> Markup:
+        """Return what the drawer shows; `bare`: only what is in the tab, without head and tabs."""
         tab = tab if tab in detail.tabs else "rendered"
-        return self._render("detail.html", detail=detail, tab=tab)
+        return self._render("detail.html", detail=detail, tab=tab, bare=bare)
 
     def chart(self, chart: ContextChart) -> Markup:
         """Return the chart and what fills the context."""
@@ -214,12 +214,14 @@ class Renderer:
         *,
         drawer: Markup | None = None,
         agents_cost: int = 0,
+        paid: int | None = None,
     ) -> Markup:
         """Return everything between the frame's head and foot: facts, chart, outline, transcript, drawer.
 
         Of a long session the first and the last batch have their rows; the others are loaded when they come near. With
         `turns` only those are there, for reading without JavaScript. What agents cost is shown beside what the
-        session's own file says: their files are not read for it.
+        session's own file says: their files are not read for it. `paid` is what the session and its agents are billed
+        with: less, if other sessions pay for responses that it repeats.
         """
         outline, batches = view.outline(), split_into_batches(view.index)
         if turns is not None and self.standalone:
@@ -241,6 +243,7 @@ class Renderer:
             view=view,
             drawer=drawer,
             agents_cost=agents_cost,
+            paid=paid,
             following=_next_turns(turns, len(view.index.turns) - 1) if not self.standalone else None,
         )
 
@@ -287,7 +290,9 @@ def create_environment(package: str) -> Environment:
         finalize=_clean_text,
         auto_reload=False,
     )
-    environment.filters |= {name: getattr(units, name) for name in ("amount", "dollars", "duration", "size", "tokens")}
+    environment.filters |= {
+        name: getattr(units, name) for name in ("amount", "cost", "dollars", "duration", "size", "tokens")
+    }
     return environment
 
 
@@ -305,6 +310,8 @@ def template_environment() -> Environment:
         "markdown": render_markdown,
         "ansi": ansi.render_ansi,
         "highlight": highlight_lines,
+        "code_rows": code_rows,
+        "patch_rows": patch_rows,
         "is_safe_link": is_safe_link,
         "tree_level": tree_level,
         "describe": describe_value,

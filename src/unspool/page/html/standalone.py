@@ -5,7 +5,8 @@ Rules
      is compressed, a batch at a time, and decompressed when it is opened.
   2. Nothing is fetched, and the file itself declares that (CSP): scripts and styles are named by their hashes.
   3. Compressed data is written in letters without `<`: nothing from a transcript can end the element it stands in.
-  4. The file is written in pieces: of a long session no more than a batch is held.
+  4. The file is written in pieces: of a long session no more than a batch is held, of a short one (16 MB) its lines and
+     rows, which are needed twice.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from unspool.export import Depth, decode_line, json_data
 from unspool.home import Session
 from unspool.page.detail import RawRecord, StepDetail, read_detail
 from unspool.page.html.render import PageLinks, Renderer, template_environment
+from unspool.page.line_reader import MAX_HELD_BYTES
 from unspool.page.rows import TranscriptRow, walk_rows
 from unspool.page.sections import split_into_batches
 from unspool.page.view import PageView
@@ -71,14 +73,23 @@ class StandaloneLinks(PageLinks, frozen=True):
 
 def render_standalone(session: Session, *, depth: Depth = Depth.STEPS, turns: range | None = None) -> Iterator[str]:
     """Yield the file, a piece at a time."""
-    view = PageView.read(session)
+    return render_view(PageView.read(session), depth=depth, turns=turns)
+
+
+def render_view(
+    view: PageView, *, depth: Depth = Depth.STEPS, turns: range | None = None, navigation: str = ""
+) -> Iterator[str]:
+    """Yield the file of a session that has been read; `navigation` is HTML that comes before the session."""
+    if view.index.end <= MAX_HELD_BYTES:  # rows are read for the page and again for what they open (rule 4)
+        view.sections.hold()
     renderer = Renderer(StandaloneLinks("", ""), standalone=True)
-    style, script = _load_style(), _load_script()
+    style, script = load_style(*_STYLES), load_script(*_SCRIPTS)
     template = template_environment().get_template("single.html")
     yield template.render(
-        title=view.outline().head.title or session.id,
-        policy=_content_policy(style, script),
+        title=view.outline().head.title or view.session.id,
+        policy=content_policy(style, script),
         style=Markup(style),  # our own files
+        navigation=navigation,
         body=renderer.page(view, depth, turns),
     )
     yield from _DetailWriter(view, renderer, depth).write(turns)
@@ -106,6 +117,8 @@ class _DetailWriter:
             yield _compressed("agents", {"rows": self._renderer.agents(view.agents.read_tree())})
         for batch in split_into_batches(view.index):
             if batch.has(turns):
+                if view.index.end > MAX_HELD_BYTES:
+                    view.lines.hold()
                 sections = view.sections.read_batch(batch, self._depth)
                 rows = [row for section in sections if turns is None or section.number in turns for row in section.rows]
                 yield _compressed(f"block-{batch.id}", {"steps": self._steps(rows)})
@@ -119,6 +132,7 @@ class _DetailWriter:
                 agent = view.open_agent(id)
             except UnspoolError:
                 continue
+            agent.lines.hold()
             rows = [row for section in agent.sections.read_turns(None, self._depth) for row in section.rows]
             yield _compressed(f"agent-{id}", {"steps": self._steps(rows), "rows": self._renderer.rows(rows)})
             yield from self._write_images(agent)
@@ -145,14 +159,14 @@ class _DetailWriter:
 
     def _step(self, row: TranscriptRow) -> dict[str, Any]:
         try:
-            detail = read_detail(self._view, row.key)
+            detail = read_detail(self._view, row.key, row=row)
         except UnspoolError:
             return {"html": "", "raw": []}
         view, offset, number = self._view.locate(row.key)
         has_all = row.kind in _OPEN_KINDS and not row.is_cut and not row.pictures
         body = "" if has_all else self._rendered_tab(detail)
         step: dict[str, Any] = {"html": body, "raw": [self._raw(view, raw) for raw in detail.raw]}
-        call = view.sections.read_call(offset, number)
+        call = view.sections.read_call(offset, number) if detail.input is not None else None
         if call is not None:
             line = decode_line(call.result_entry) if call.result_entry else {}
             tabs = {
@@ -176,13 +190,12 @@ class _DetailWriter:
 
     def _rendered_tab(self, detail: StepDetail) -> str:
         """Return the rendered tab of a detail without head and tabs: the script makes those."""
-        _, _, body = self._renderer.detail(detail).partition("</nav>")
-        return body.rpartition("</div>")[0].strip()
+        return self._renderer.detail(detail, bare=True).strip()
 
 
 def _compressed(name: str, content: Mapping[str, Any]) -> str:
     """Return an element that holds compressed JSON."""
-    data = gzip.compress(msgspec.json.encode(content, enc_hook=str), 9, mtime=0)
+    data = gzip.compress(msgspec.json.encode(content, enc_hook=str), 6, mtime=0)
     # Base85 takes five letters for four bytes; its `<` is replaced by a letter that it does not use (rule 3).
     letters = Markup(b85encode(data).decode().replace("<", ","))
     return Markup('<script type="application/octet-stream" id="pack-{}">{}</script>\n').format(name, letters)
@@ -206,14 +219,15 @@ def _read_static(name: str) -> str:
     return files("unspool.page").joinpath("static", name).read_text("utf-8")
 
 
-def _load_style() -> str:
-    text = _minify("\n".join([_PAGE_STYLE, *map(_read_static, _STYLES)]))
+def load_style(*names: str) -> str:
+    """Return style sheets as one."""
+    text = _minify("\n".join([_PAGE_STYLE, *map(_read_static, names)]))
     return re.sub(r" ?([{};,]) ?", r"\1", text).replace(": ", ":")
 
 
-def _load_script() -> str:
-    """Return the modules as one: what they import from each other stands above."""
-    texts = map(_read_static, _SCRIPTS)
+def load_script(*names: str) -> str:
+    """Return modules as one: what they import from each other stands above."""
+    texts = map(_read_static, names)
     return _minify("\n".join(_EXPORT.sub("", _IMPORT.sub("", text)) for text in texts))
 
 
@@ -222,7 +236,8 @@ def _minify(text: str) -> str:
     return _MARGIN.sub("\n", _COMMENT.sub("", text)).strip()
 
 
-def _content_policy(style: str, script: str) -> str:
+def content_policy(style: str, script: str) -> str:
+    """Return a policy that lets a page run this script and use this style, and fetch nothing."""
     hashes = (b64encode(sha256(text.encode()).digest()).decode() for text in (script, style))
     return (
         "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; base-uri 'none'; "

@@ -27,7 +27,7 @@ export function drawerOf(root, source, pages) {
       const told = drawer.querySelector(".detail")?.dataset.key;
       if (!row && told && told !== key) await follow(told);
     } catch (error) {
-      drawer.textContent = `could not be loaded: ${error.message}`;
+      drawer.textContent = `cannot load: ${error.message}`;
     }
     drawer.hidden = false;
     root.classList.add("drawn");

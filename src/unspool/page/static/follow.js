@@ -1,5 +1,7 @@
 // A session that goes on: new rows as they are written. Nothing moves, nothing that is open closes.
 
+import { openStream } from "./requests.js";
+
 export function followerOf(root, source, pages) {
   const pill = root.querySelector(".pill");
   const button = root.querySelector("[data-follow]");
@@ -123,9 +125,8 @@ export function followerOf(root, source, pages) {
   }
 
   function start() {
-    if (events || !window.EventSource) return;
-    events = new EventSource(`${root.dataset.base}/events?from=${root.dataset.position}`);
-    events.addEventListener("growth", take);
+    if (events) return;
+    events = openStream(`${root.dataset.base}/events?from=${root.dataset.position}`, { growth: take }, stop);
     mark(true);
   }
 

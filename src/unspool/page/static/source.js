@@ -41,7 +41,7 @@ function alone() {
     rows: async (element) => (await packed(`agent-${element.dataset.agent}`)).rows || "",
     detail: async (key, tab) => {
       const step = ((await packed(holder(key))).steps || {})[key];
-      return step ? faces(key, tab, step) : "<p class='none'>nothing more is in this file</p>";
+      return step ? faces(key, tab, step) : "<p class='none'>end of file</p>";
     },
     find: async (words) => foundHere(words),
     agents: async () => (await packed("agents")).rows || "",
@@ -78,7 +78,7 @@ function bytesOf(text) {
   return new Uint8Array(view.buffer, 0, whole * 4 - (whole * 5 - text.length));
 }
 
-const RAW = "<p class='none'>the record itself is in the session's own file; an export of depth `all` has it here</p>";
+const RAW = "<p class='none'>this export does not contain the raw record; export with --depth all</p>";
 
 // The faces of a step that the file does not hold as HTML are made from its data.
 function faces(key, tab, step) {
@@ -118,7 +118,7 @@ export function plain(text) {
 }
 
 function treeOf(value, depth = 0) {
-  if (value === undefined) return "<p class='none'>there is none</p>";
+  if (value === undefined) return "<p class='none'>none</p>";
   if (value === null || typeof value !== "object") return `<pre class="plain">${plain(value)}</pre>`;
   const items = Object.entries(value).map(([name, one]) => {
     if (one === null || typeof one !== "object") return `<li><b>${plain(name)}</b> <span class="leaf">${plain(one)}</span></li>`;

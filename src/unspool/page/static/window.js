@@ -22,7 +22,7 @@ export function windowOf(root, source) {
         .rows(block, depth() === "all" ? "all" : "steps")
         .then((html) => fill(block, html))
         .catch((error) => {
-          block.title = `could not be loaded: ${error.message}`;
+          block.title = `cannot load: ${error.message}`;
         })
         .finally(() => loading.delete(block));
       loading.set(block, work);

@@ -9,13 +9,15 @@ Rules
   3. Small frames at the end of a file are joined as more comes, so that a line a time does not cost a frame each; each
      byte is compressed anew a few times at most.
   4. Frames that do not begin where the archive of a file ends are refused; the caller then archives the file whole.
-  5. What the archive has of a file is read in whole, or an error says what is missing.
+  5. What the archive has of a file is read in whole, or an error says what is missing. Frames that cannot be (larger
+     than any that is written, over another one, far from all others) count as damaged.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,8 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from unspool.errors import NotFound, Unreadable, UnspoolError
-from unspool.files import open_regular
-from unspool.read import read_at
+from unspool.files import open_regular, read_at
 
 if TYPE_CHECKING:
     from backports.zstd import ZstdCompressor
@@ -34,6 +35,10 @@ FRAME_BYTES = 1024 * 1024
 
 MAX_HELD_BYTES = 2 * FRAME_BYTES
 """Bytes of an unfinished line that are held before it is cut."""
+_MAX_FRAME_BYTES = 256 * 1024 * 1024
+"""Bytes that a frame may hold; those that are written hold a few million."""
+_MAX_GAP_BYTES = 1024 * 1024 * 1024
+"""Bytes of a gap after which a frame is taken for one in a wrong place."""
 _LEVEL = 2
 """Of compression: a fifth faster than 3, for a twenty-fifth more bytes."""
 
@@ -111,7 +116,7 @@ def decompress_at_most(data: bytes, limit: int) -> bytes:
     if len(content) > limit:
         raise EOFError(f"more than {limit:,} bytes")
     if not decompressor.eof or decompressor.unused_data:
-        raise EOFError("not one whole frame")
+        raise EOFError("not one complete frame")
     return content
 
 
@@ -185,15 +190,19 @@ class Archive:
 
     def files(self) -> Iterator[ArchivedFile]:
         """Yield every file and generation, in the order they were first archived."""
-        for row in self.database.execute(f"SELECT {_COLUMNS} FROM sources ORDER BY id"):
-            yield ArchivedFile(*row)
+        with _translate_damage():
+            for row in self.database.execute(f"SELECT {_COLUMNS} FROM sources ORDER BY id"):
+                yield ArchivedFile(*row)
 
     def find(self, path: str, generation: int | None = None) -> ArchivedFile:
         """Return a file of a generation; without one, of the newest."""
         query = f"SELECT {_COLUMNS} FROM sources WHERE path = ? AND generation = coalesce(?, generation)"
-        row = self.database.execute(f"{query} ORDER BY generation DESC LIMIT 1", (path, generation)).fetchone()
+        with _translate_damage():
+            row = self.database.execute(f"{query} ORDER BY generation DESC LIMIT 1", (path, generation)).fetchone()
         if row is None:
-            raise NotFound(f"not in the archive: `{path}`", hint="only what was there at a sync is archived")
+            raise NotFound(
+                f"not in the archive: `{path}`", hint="the archive contains only files that existed during a sync"
+            )
         return ArchivedFile(*row)
 
     def read(
@@ -204,29 +213,52 @@ class Archive:
         They are whole lines but for the last. What is missing is an error; with a list for such errors, a blank line of
         that length.
         """
-        reached = start
+        reached, is_first = start, True
         query = "SELECT start, length, data FROM frames WHERE source_id = ? AND start + length > ? ORDER BY start"
-        for begins, length, data in self.database.execute(query, (file.id, start)):
+        for begins, length, data in self._frames(query, (file.id, start), holes):
+            damage = f"the archive of `{file.path}` is damaged at {begins:,}: "
+            is_placed = 0 <= begins <= reached + _MAX_GAP_BYTES and (is_first or begins >= reached)
+            if not is_placed or not 0 < length <= _MAX_FRAME_BYTES:
+                _report_hole(f"{damage}a frame cannot have {length:,} bytes", holes)
+                continue
             if begins > reached:
                 _report_hole(f"the archive lacks bytes {reached:,} to {begins:,} of `{file.path}`", holes)
-                yield reached, _blank_line(begins - reached)
+                yield from _blank_lines(reached, begins)
             try:
-                lines = decompress(data)
+                lines = decompress_at_most(data, _MAX_FRAME_BYTES)
+                if len(lines) != length:
+                    raise EOFError(f"{len(lines):,} bytes instead of {length:,}")
             except frame_errors() as error:
-                _report_hole(f"the archive of `{file.path}` is damaged at {begins:,}: {error}", holes)
+                _report_hole(f"{damage}{error}", holes)
                 lines = _blank_line(length)
             yield begins, lines
-            reached = begins + length
+            reached, is_first = begins + length, False
+
+    def _frames(
+        self, query: str, values: tuple[int, int], holes: list[UnspoolError] | None
+    ) -> Iterator[tuple[int, int, bytes]]:
+        """Yield the rows of frames; where the database itself is damaged, the rest is one hole."""
+        try:
+            with _translate_damage():
+                # Not `yield from`: that would close the cursor with this generator, which may be after the database.
+                for row in self.database.execute(query, values):  # noqa: UP028
+                    yield row
+        except Unreadable as error:
+            if holes is None:
+                raise
+            holes.append(error)
 
     def length(self, file: ArchivedFile) -> int:
         """Return how many bytes of a file there are."""
-        query = "SELECT coalesce(sum(length), 0) FROM frames WHERE source_id = ?"
-        return int(self.database.execute(query, (file.id,)).fetchone()[0])
+        query = "SELECT coalesce(total(length), 0) FROM frames WHERE source_id = ?"  # `sum` may overflow
+        with _translate_damage():
+            return int(self.database.execute(query, (file.id,)).fetchone()[0])
 
     def sizes(self) -> tuple[int, int]:
         """Return how many bytes of files are kept, and how many they take compressed."""
-        raw, kept = self.database.execute("SELECT sum(length), sum(length(data)) FROM frames").fetchone()
-        return raw or 0, kept or 0
+        with _translate_damage():
+            raw, kept = self.database.execute("SELECT total(length), total(length(data)) FROM frames").fetchone()
+        return int(raw), int(kept)
 
     def differs(self, file: ArchivedFile, end: int) -> bool:
         """Tell whether the file on disk has other bytes before an offset than the archive."""
@@ -293,11 +325,30 @@ class Archive:
 _LAST = "SELECT rowid, start, length, data FROM frames WHERE source_id = ? ORDER BY start DESC LIMIT 1"
 
 
+@contextmanager
+def _translate_damage() -> Iterator[None]:
+    """Turn an error of SQLite that says that the database is damaged into one that names the archive."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
+            raise
+        hint = "rebuild it from what is readable with `unspool sync --rebuild`, which keeps the old one"
+        raise Unreadable(f"the archive is damaged: {error}", hint=hint) from None
+
+
 def _report_hole(words: str, holes: list[UnspoolError] | None) -> None:
-    error = Unreadable(words, hint="the rest of it is still there: `unspool sync --rebuild` takes what can be read")
+    error = Unreadable(words, hint="recover the readable part with `unspool sync --rebuild`")
     if holes is None:
         raise error from None
     holes.append(error)
+
+
+def _blank_lines(start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Yield blank lines that fill a gap, in pieces that fit into memory."""
+    for place in range(start, end, FRAME_BYTES):
+        yield place, _blank_line(min(FRAME_BYTES, end - place))
 
 
 def _blank_line(length: int) -> bytes:

@@ -1,6 +1,6 @@
 """Reads sessions whose files have gone from the archive, as if the files were still there.
 
-In: the store, the archive and a folder. Out: a `Tree` with the files that have gone, and a `Reader` that reads them.
+In: the store, the archive and folders. Out: a `Tree` with the files that have gone, and a `Reader` that reads them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 from unspool.errors import NotFound
 from unspool.format import Item
 from unspool.home import Reader
-from unspool.read import Kind, LineBuffer, Source, Tree, decode_lines, scan
+from unspool.read import Kind, LineBuffer, LineChunk, Source, Tree, decode_lines, scan, scan_all
 from unspool.store.archive.archive import Archive
-from unspool.store.database import IN_FOLDER, folder_parameters
+from unspool.store.database import IN_FOLDER, Roots, folder_parameters, list_roots
 
 _SOURCES = "SELECT path, kind, max(size, offset), modified, project, session_id, agent_id, device, inode FROM sources"
 
@@ -31,6 +31,14 @@ class ArchiveReader(Reader):
             yield from super().pieces(path)
         except NotFound as missing:
             yield from (data for _, data in self._read(path, missing))
+
+    def chunks(self, path: Path) -> Iterator[LineChunk]:
+        """Yield the whole lines of a file, many at a time."""
+        try:
+            yield from super().chunks(path)
+        except NotFound as missing:
+            # A frame begins with a line (`store/sync/read_file.py`, rule 4).
+            yield from (LineChunk(start, data, 0, len(data)) for start, data in self._read(path, missing))
 
     def part(self, path: Path, start: int, length: int) -> bytes:
         """Return so many bytes of a file from a place on; the frames of the archive before that place are not read."""
@@ -63,40 +71,40 @@ class ArchiveReader(Reader):
         return archive.read(file, start=start)
 
 
-def scan_with_archive(database: sqlite3.Connection, root: Path) -> Tree:
-    """Return what a folder holds and what it held."""
-    tree = _scan(root)
+def scan_with_archive(database: sqlite3.Connection, roots: Roots) -> Tree:
+    """Return what some folders hold and what they held."""
+    tree = scan_all(list_roots(roots))
     there = {source.place for source in tree.sources}
-    gone = [source for source in read_gone_sources(database, root) if source.place not in there]
+    gone = [source for source in read_gone_sources(database, roots) if source.place not in there]
     return tree._replace(sources=tuple(sorted([*tree.sources, *gone], key=lambda source: source.place)))
 
 
-def find_session_files(database: sqlite3.Connection, root: Path, id: str) -> Tree:
+def find_session_files(database: sqlite3.Connection, roots: Roots, id: str) -> Tree:
     """Return the files of one session, there still or not, without looking at all the others.
 
     What the store does not know yet is looked for: in the session's own folder, and if the session is new, everywhere.
     """
     query = f"""{_SOURCES}
         WHERE {IN_FOLDER} AND (session_id = :id OR id IN (SELECT source_id FROM agents WHERE session_id = :id))"""
-    rows = database.execute(query, {**folder_parameters(root), "id": id})
+    rows = database.execute(query, {**folder_parameters(roots), "id": id})
     sources = {path: Source(path, Kind(kind), *rest) for path, kind, *rest in rows}
     sessions = [source for source in sources.values() if source.kind is Kind.SESSION and source.session_id == id]
     if not sessions:
-        tree = _scan(root)
-        return tree._replace(sources=tuple(source for source in tree.sources if source.session_id == id))
+        tree = scan_all(list_roots(roots))
+        found = {source.place: source for source in tree.sources if id in (source.session_id, source.path.stem)}
+        every = (sources | found).values()  # what the store knows of them may be in the archive only
+        return tree._replace(sources=tuple(sorted(every, key=lambda source: source.place)))
     for session in sessions:
         folder = session.path.with_suffix("")
         if folder.is_dir() and not folder.is_symlink():
             sources |= {source.place: source._replace(session_id=id) for source in scan(folder).sources}
-    return Tree(root, tuple(sorted(sources.values(), key=lambda source: source.place)))
+    files = tuple(sorted(sources.values(), key=lambda source: source.place))
+    root, *others = list_roots(roots)
+    return Tree(root, files, others=tuple(others))
 
 
-def read_gone_sources(database: sqlite3.Connection, root: Path) -> Iterator[Source]:
-    """Yield the files that were in a folder, as they last were."""
+def read_gone_sources(database: sqlite3.Connection, roots: Roots) -> Iterator[Source]:
+    """Yield the files that were in some folders, as they last were."""
     query = f"{_SOURCES} WHERE {IN_FOLDER} AND gone IS NOT NULL ORDER BY path"
-    for path, kind, *rest in database.execute(query, folder_parameters(root)):
+    for path, kind, *rest in database.execute(query, folder_parameters(roots)):
         yield Source(path, Kind(kind), *rest)
-
-
-def _scan(root: Path) -> Tree:
-    return scan(root) if root.exists() else Tree(root, ())

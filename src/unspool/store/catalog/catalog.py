@@ -26,11 +26,18 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from unspool.prices import ONLY_AGENTS, known_cost
 from unspool.store.access import StoreAccess
 from unspool.store.catalog.facets import CatalogRow, FacetCounter, SessionFilters
-from unspool.store.catalog.session_list import count_agents, read_session_costs, select_listed
+from unspool.store.catalog.session_list import (
+    count_agents,
+    missing_session_row,
+    read_agent_files,
+    read_session_costs,
+    select_listed,
+)
 from unspool.store.catalog.session_stats import ContextCurve, read_context_curves
-from unspool.store.database import STORE, open_store, translate_errors
+from unspool.store.database import STORE, Roots, open_store, translate_errors
 from unspool.store.preferences import Preferences
 from unspool.store.sync.changes import data_version
 from unspool.store.usage.ledger import Ledger
@@ -88,6 +95,10 @@ class CatalogPage(NamedTuple):
     `file` and `month`."""
     undigested: int
     """How many sessions there are of which files, lines and tools are not known."""
+    cost_micros: int | None = 0
+    """What all these sessions cost, the folded ones too; None if no part of it has a price."""
+    unpriced_tokens: int = 0
+    """Tokens of models without a price."""
 
     def data(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -159,8 +170,14 @@ def select_sessions(
     passing = [session for session in every if facets.take(session)]
     threads = fold_threads(passing, every, filters.thread)
     hidden = dict(sorted((reason, count) for reason, count in facets.hidden.items() if count))
-    undigested = sum(session.files is None for session in every)
-    return threads, CatalogPage([], len(threads), len(passing), hidden, facets.data(), undigested)
+    undigested = sum(session.files is None and session.hidden != ONLY_AGENTS for session in every)
+    unpriced = sum(session.unpriced_tokens for session in passing)
+    cost = known_cost(_add_costs(passing), unpriced)
+    return threads, CatalogPage([], len(threads), len(passing), hidden, facets.data(), undigested, cost, unpriced)
+
+
+def _add_costs(sessions: Iterable[CatalogRow]) -> int:
+    return sum(session.cost_micros or 0 for session in sessions)
 
 
 def cut_page(database: sqlite3.Connection, selected: SelectedSessions, request: CatalogRequest) -> CatalogPage:
@@ -179,14 +196,16 @@ _STATS: Final = "SELECT source_id, generation, beginning, forked_from FROM diges
 _TOTALS: Final = "SELECT source_id, peak, files, added, removed, tools FROM tallies"
 
 
-def read_sessions(database: sqlite3.Connection, root: Path, ledger: Ledger) -> list[CatalogRow]:
-    """Return every session of a folder."""
-    costs, agents = read_session_costs(ledger), count_agents(database, root)
+def read_sessions(database: sqlite3.Connection, roots: Roots, ledger: Ledger) -> list[CatalogRow]:
+    """Return every session of some folders."""
+    agent_files, listed = read_agent_files(database, roots), list(select_listed(database, roots, _COLUMNS))
+    agents = count_agents(agent_files)
+    costs = read_session_costs(ledger, [(path, id) for id, path, *_ in listed], agent_files)
     # The tables are read one by one: that is faster than to have them joined.
     stats = {row[:2]: row[2:] for row in database.execute(_STATS)}
     totals = {row[0]: row[1:] for row in database.execute(_TOTALS)}
     sessions: list[CatalogRow] = []
-    for id, path, gone, *row in select_listed(database, root, _COLUMNS):
+    for id, path, gone, *row in listed:
         *about, models, pull_requests, size, hidden, context, source, generation = row
         key = about[2]
         known = stats.get((source, generation))
@@ -194,11 +213,24 @@ def read_sessions(database: sqlite3.Connection, root: Path, ledger: Ledger) -> l
         calls = None if tools is None else _decode_counts(tools)
         values: tuple[Any, ...] = (
             id, path, *about, agents.get((id, key), 0), _decode_names(models), _decode_names(pull_requests),
-            costs.get(id, 0), size, bool(gone), hidden, context, peak, _NO_CURVE, files, added, removed, calls, (),
-            source, *(known or (None, None)),
+            *costs.of(path).values(), size, bool(gone), hidden, context, peak, _NO_CURVE, files, added, removed, calls,
+            (), 0, source, *(known or (None, None)),
         )  # fmt: skip
         sessions.append(CatalogRow(*values))  # by name it takes three times as long
+    for number, missing in enumerate(costs.missing, 1):
+        fields = {**missing_session_row(missing), **costs.of(missing.own_path)}
+        # No file has this id: one file may stand for two sessions, and threads are told apart by it.
+        sessions.append(_agents_only_row(fields, source_id=-number))
     return sessions
+
+
+def _agents_only_row(fields: dict[str, Any], source_id: int) -> CatalogRow:
+    """Return the row of a session that has no file of its own."""
+    names = set(CatalogRow.__struct_fields__)
+    row = {name: value for name, value in fields.items() if name in names}
+    row |= {name: tuple(row[name]) for name in ("models", "pull_requests")}
+    row |= dict.fromkeys(("peak_tokens", "files", "added", "removed", "tools", "beginning", "forked_from"))
+    return CatalogRow(**row, active_seconds=0.0, curve=_NO_CURVE, folded=(), folded_cost_micros=0, source_id=source_id)
 
 
 _UNKNOWN: Final = (None,) * 5
@@ -242,7 +274,11 @@ def _rows(database: sqlite3.Connection, threads: Sequence[SessionThread]) -> lis
     curves = {id: _decode_curve(curve) for id, curve in rows}
     curves |= read_context_curves(database, dict.fromkeys(ids - added_up, ()))
     return [
-        replace(_with_curve(head, curves[head.source_id]), folded=tuple(other.id for other in others))
+        replace(
+            _with_curve(head, curves[head.source_id]),
+            folded=tuple(other.id for other in others),
+            folded_cost_micros=_add_costs(others),
+        )
         for head, others in threads
     ]
 
@@ -254,14 +290,14 @@ _decode_counts = msgspec.json.Decoder(dict[str, int]).decode
 
 
 class CatalogCache:
-    """Keeps the sessions of a folder in memory, for a server.
+    """Keeps the sessions of some folders in memory, for a server.
 
     They are read again only when another connection has written to the store. Any thread may ask; one is answered at a
     time.
     """
 
-    def __init__(self, root: Path, folder: Path, preferences: Preferences) -> None:
-        self._root, self._folder, self._preferences = root, folder, preferences
+    def __init__(self, roots: Roots, folder: Path, preferences: Preferences) -> None:
+        self._roots, self._folder, self._preferences = roots, folder, preferences
         self._lock = Lock()
         self._database: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
@@ -272,16 +308,27 @@ class CatalogCache:
     def catalog(self, request: CatalogRequest, zone: tzinfo | None) -> CatalogPage:
         """Return a page of the sessions."""
         with self._lock, translate_errors(self._folder):
-            database = self._current_database()
-            version = data_version(database)
-            if version != self._version:
-                ledger = StoreAccess(self._root, self._folder, self._preferences, database).ledger
-                self._sessions, self._selected = read_sessions(database, self._root, ledger), None
-                self._version = version
+            database = self._read()
             if self._selected is None or self._selected[:2] != (request.filters, zone):
                 selected = select_sessions(database, self._sessions, request.filters, zone)
                 self._selected = (request.filters, zone, selected)
             return cut_page(database, self._selected[2], request)
+
+    def find(self, id: str, path: str) -> CatalogRow | None:
+        """Return a session by its id and its file; None if the store does not have it yet."""
+        with self._lock, translate_errors(self._folder):
+            self._read()
+            return next((row for row in self._sessions if row.id == id and row.path == path), None)
+
+    def _read(self) -> sqlite3.Connection:
+        """Read the sessions, if the store has changed; return it."""
+        database = self._current_database()
+        version = data_version(database)
+        if version != self._version:
+            ledger = StoreAccess(self._roots, self._folder, self._preferences, database).ledger
+            self._sessions, self._selected = read_sessions(database, self._roots, ledger), None
+            self._version = version
+        return database
 
     def close(self) -> None:
         """Close the store."""

@@ -82,8 +82,10 @@ class CatalogRow(msgspec.Struct, frozen=True):
     models: tuple[str, ...]
     """The one that was used most first."""
     pull_requests: tuple[str, ...]
-    cost_micros: int
-    """With its agents."""
+    cost_micros: int | None
+    """Of the responses that it pays for, with its agents; None if no part of it has a price."""
+    unpriced_tokens: int
+    """Tokens of models without a price."""
     bytes: int
     gone: bool
     """Whether only the archive has it."""
@@ -99,6 +101,8 @@ class CatalogRow(msgspec.Struct, frozen=True):
     """How often each was called."""
     folded: tuple[str, ...]
     """The ids of the other sessions of its thread, the one that went on last first."""
+    folded_cost_micros: int
+    """What these cost, as far as prices are known."""
     source_id: int
     beginning: str | None
     """Of its thread: `session_stats.sql`."""
@@ -193,7 +197,7 @@ class FacetCounter:
         """Return a test for each filter that was chosen, by the facet it belongs to."""
         filters, words = self._filters, self._filters.text.casefold().split()
         tests: list[tuple[str, Test | None]] = [
-            ("text", (lambda session: all(word in session.title.casefold() for word in words)) if words else None),
+            ("text", (lambda session: _matches_words(session, words)) if words else None),
             ("has", _has_all(filters.has) if filters.has else None),
             ("project", _is_in_project(filters.project, every) if filters.project else None),
             ("branch", (lambda session: session.branch == filters.branch) if filters.branch else None),
@@ -244,6 +248,12 @@ def _is_in_time(since: datetime | None, until: datetime | None) -> Test:
         )
 
     return test
+
+
+def _matches_words(session: CatalogRow, words: Sequence[str]) -> bool:
+    """Tell whether all words are in the title, or begin the id."""
+    title = session.title.casefold()
+    return all(word in title or session.id.startswith(word) for word in words)
 
 
 def _month(text: str, zone: tzinfo | None) -> str:

@@ -20,14 +20,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from unspool.errors import NotFound, Unreadable, UnspoolError
+from unspool.errors import NotFound, Unreadable, UnspoolError, cannot_read
 from unspool.files import read_whole
+from unspool.format import local_time
 from unspool.format.side_files import parse_settings
 from unspool.read import Kind, Source, Tree
 from unspool.store.archive.archive import Archive
-from unspool.store.database import ARCHIVE, IN_FOLDER, STORE, folder_parameters, translate_errors
+from unspool.store.database import ARCHIVE, IN_FOLDER, STORE, Roots, folder_parameters, translate_errors
 from unspool.store.sync.changes import count_unindexed_bytes
-from unspool.store.times import local_time
 from unspool.store.usage.ledger import Ledger, UsageQuery
 
 DEFAULT_RETENTION_DAYS: Final = 30
@@ -141,15 +141,16 @@ def check_store(folder: Path, *, archive: bool, complaint: UnspoolError | None =
             counts |= read(folder)
         except UnspoolError as error:
             errors.append(error)
+    can_open = os.access(folder, os.X_OK)
     return StoreCondition(
         folder=str(folder),
         sound=not errors,
         message=errors[0].message if errors else None,
         hint=errors[0].hint if errors else None,
         archive=archive,
-        store_bytes=_file_bytes(folder / STORE),
-        archive_bytes=_file_bytes(folder / ARCHIVE),
-        column_bytes=sum(path.stat().st_size for path in (folder / "columns").rglob("*") if path.is_file()),
+        store_bytes=_file_bytes(folder / STORE) if can_open else 0,
+        archive_bytes=_file_bytes(folder / ARCHIVE) if can_open else 0,
+        column_bytes=_tree_bytes(folder / "columns") if can_open else 0,
         **counts,
     )
 
@@ -207,7 +208,7 @@ def find_archived_only(tree: Tree, folder: Path, titles: Mapping[str, str]) -> l
         if database is None:
             return []
         archive = Archive(database)
-        for id, path, _, modified in database.execute(query, folder_parameters(tree.root)).fetchall():
+        for id, path, _, modified in database.execute(query, folder_parameters(tree.roots)).fetchall():
             session = id or Path(path).stem
             if session in there or session in archived or f"{path}{os.sep}".startswith(unread):
                 continue
@@ -216,11 +217,11 @@ def find_archived_only(tree: Tree, folder: Path, titles: Mapping[str, str]) -> l
     return list(archived.values())
 
 
-def read_gone_titles(database: sqlite3.Connection, root: Path) -> dict[str, str]:
+def read_gone_titles(database: sqlite3.Connection, roots: Roots) -> dict[str, str]:
     """Return the titles of the sessions whose files have gone."""
     query = f"""SELECT sessions.session_id, title FROM sessions JOIN sources ON sources.id = sessions.source_id
         WHERE {IN_FOLDER} AND gone IS NOT NULL"""
-    return dict(database.execute(query, folder_parameters(root)).fetchall())
+    return dict(database.execute(query, folder_parameters(roots)).fetchall())
 
 
 def compare_stats(database: sqlite3.Connection, root: Path, ledger: Ledger) -> StatsDifference | None:
@@ -324,7 +325,7 @@ def _read_store_counts(folder: Path) -> dict[str, int | None]:
     with _open_existing(folder, STORE) as database:
         if database is None:
             return dict.fromkeys(_STORE_COUNTS[1:], 0)
-        _check_pages(database, folder / STORE, "makes it again from the files and the archive")
+        _check_pages(database, folder / STORE, "rebuilds it from the files and the archive")
         query = """SELECT (SELECT count(*) FROM homes), count(*), count(gone), coalesce(sum(generation - 1), 0),
             (SELECT count(*) FROM passages) FROM sources"""
         (version,) = database.execute("PRAGMA user_version").fetchone()
@@ -337,7 +338,7 @@ def _read_archive_sizes(folder: Path) -> dict[str, int | None]:
     with _open_existing(folder, ARCHIVE) as database:
         if database is None:
             return dict.fromkeys(_ARCHIVE_SIZES, 0)
-        _check_pages(database, folder / ARCHIVE, "saves what can still be read")
+        _check_pages(database, folder / ARCHIVE, "recovers what is readable")
         return dict(zip(_ARCHIVE_SIZES, Archive(database).sizes(), strict=True))
 
 
@@ -352,11 +353,17 @@ def _open_existing(folder: Path, name: str) -> Iterator[sqlite3.Connection | Non
     """Open a database if there is one; yield None if not."""
     path = folder.absolute() / name
     with translate_errors(folder):
+        if folder.exists() and not os.access(folder, os.X_OK):
+            raise cannot_read(folder, "permission denied")
         if not path.exists():
             yield None
             return
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, isolation_level=None)) as database:
             yield database
+
+
+def _tree_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _file_bytes(path: Path) -> int:

@@ -106,19 +106,29 @@ class FileStats(msgspec.Struct, omit_defaults=True):
         return msgspec.msgpack.encode(state)
 
 
-class FileStatsUpdate:
+class FileStatsUpdate(msgspec.Struct):
     """The statistics of a file that are to be written, with the files that were changed since the last time."""
 
-    def __init__(self, source_id: int, generation: int, *, is_new: bool) -> None:
-        self._key = (source_id, generation)
-        self.is_new = is_new
-        self.changed: dict[str, FileChangeCounts] = {}
-        self.row: tuple[object, ...] = ()
+    source_id: int
+    generation: int
+    is_new: bool
+    """Whether nothing that was written before is valid."""
+    changed: dict[str, FileChangeCounts] = {}
+    row: tuple[Any, ...] = ()
 
     def add(self, offset: int, stats: FileStats, changed: dict[str, FileChangeCounts]) -> None:
         """Note how far the statistics go, and which files were changed since the last time."""
         beginning = (int(stats.is_whole), stats.beginning, stats.forked_from)
-        self.row = (*self._key, offset, *beginning, _json(stats.tools), _json(stats.compactions), stats.encode())
+        key = (self.source_id, self.generation)
+        self.row = (*key, offset, *beginning, _json(stats.tools), _json(stats.compactions), stats.encode())
+        self._add_changes(changed)
+
+    def merge(self, later: FileStatsUpdate) -> None:
+        """Take over a later update of the same file."""
+        self.row = later.row
+        self._add_changes(later.changed)
+
+    def _add_changes(self, changed: Mapping[str, FileChangeCounts]) -> None:
         for path, counts in changed.items():
             _add_change(self.changed, path, counts.added, counts.removed, counts.changes)
 

@@ -21,17 +21,19 @@ CREATE TABLE sessions (
   wall_seconds DOUBLE,             -- from the first line to the last
   active_seconds DOUBLE,           -- without pauses of more than five minutes
   turns INTEGER,                   -- prompts of a person
+  command_turns INTEGER,           -- turns that began with a slash command or with a plan that was accepted
   messages INTEGER,                -- user lines, tool results too, and whole answers
   tool_calls INTEGER,              -- each id once
   errors INTEGER,                  -- failed tool calls and API errors
   images INTEGER,                  -- pictures and documents in prompts
-  compactions INTEGER,             -- how often it was summed up to go on
+  compactions INTEGER,             -- number of compactions
   agents INTEGER,                  -- files of its sub-agents
   pull_requests VARCHAR[],         -- their addresses
   context_tokens BIGINT,           -- of the last request of the main chain
-  cost_micros BIGINT,              -- of all responses with this session's id, its agents' too; two files of one session both say it
+  cost_micros BIGINT,              -- of the responses that it pays for, its agents' too: these add up to those of `responses`; null if no part has a price
+  unpriced_tokens BIGINT,          -- of models without a price, which are not in the cost
   hidden VARCHAR,                  -- why a list leaves it out: empty, warm-up or special fork
-  gone BOOLEAN                     -- whether Claude Code has deleted it: then it comes from the archive
+  gone BOOLEAN                     -- whether Claude Code deleted the file; the rows then come from the archive
 );
 
 -- One row per prompt or other user line, and one per whole answer: all lines with one `message.id` in a file.
@@ -41,8 +43,8 @@ CREATE TABLE messages (
   agent_id VARCHAR,                -- the sub-agent; null in the main conversation
   message_id VARCHAR,              -- the API's id of an answer; of a user line its uuid
   role VARCHAR,                    -- user or assistant
-  speaker VARCHAR,                 -- of a user line: human, command, output, notification, summary, meta, interrupt, result, agent or warmup; else assistant
-  turn INTEGER,                    -- `turns.number`; null before the first prompt and in an agent's file
+  speaker VARCHAR,                 -- of a user line: human, plan, command, output, notification, summary, meta, interrupt, result, agent or warmup; else assistant
+  turn INTEGER,                    -- `turns.number`; null before the first turn and in an agent's file
   uuid VARCHAR,                    -- of its first line
   parent_uuid VARCHAR,             -- of its first line
   "offset" BIGINT,                 -- where its first line begins, in bytes
@@ -64,7 +66,7 @@ CREATE TABLE messages (
   output_tokens BIGINT,            -- the most that a line says; null unless counted
   cache_read_tokens BIGINT,        -- read from the cache; null unless counted
   cache_write_tokens BIGINT,       -- written to the cache; null unless counted
-  cost_micros BIGINT               -- micro-dollars; null unless counted. Some responses have no message here: sum `responses`
+  cost_micros BIGINT               -- micro-dollars; null unless counted, and if the model has no price. Some responses have no message here: sum `responses`
 );
 
 -- One row per content block of a message, in the order of the file.
@@ -105,18 +107,19 @@ CREATE TABLE tool_calls (
   "offset" BIGINT,                 -- where the call's line begins, in bytes
   result_offset BIGINT,            -- where the result's line begins
   images INTEGER,                  -- pictures in the result
-  overflow VARCHAR                 -- the file that long output was written to, as the program says
+  overflow VARCHAR                 -- the file with the full output, if it was too long
 );
 
--- One row per prompt of a person, and what followed it up to the next.
+-- One row per turn: a prompt, an accepted plan or a command that started work, and what followed it up to the next.
 CREATE TABLE turns (
   source_id INTEGER,               -- the file
   session_id VARCHAR,              -- the session
   number INTEGER,                  -- in the order of the file, from 1, as in `unspool show --turn`
   uuid VARCHAR,                    -- of the prompt's line
   "offset" BIGINT,                 -- where it begins, in bytes
-  prompt VARCHAR,                  -- what was typed
+  prompt VARCHAR,                  -- the typed prompt, or the plan
   queued BOOLEAN,                  -- whether it was typed while the model worked
+  kind VARCHAR,                    -- human, queued, plan or command; only the first two are counted in `sessions.turns`
   started TIMESTAMP,               -- when it was typed
   ended TIMESTAMP,                 -- the latest line of the turn
   lines INTEGER,                   -- lines after the prompt
@@ -135,7 +138,8 @@ CREATE TABLE agents (
   description VARCHAR,             -- what it was asked for, in a few words
   prompt VARCHAR,                  -- what it was asked for
   tool_use_id VARCHAR,             -- the call that started it: `tool_calls.tool_use_id`
-  linked_by VARCHAR,               -- how that is known: meta, result, progress or prompt
+  linked_by VARCHAR,               -- how that is known: meta, result, progress, prompt; or fork, which has no call
+  forked_from VARCHAR,             -- the line of its parent after which a person forked it: `entries.uuid`
   started TIMESTAMP,               -- its earliest line
   ended TIMESTAMP,                 -- its latest line
   lines INTEGER                    -- lines of this session in its file
@@ -156,7 +160,7 @@ CREATE TABLE files_touched (
   removed INTEGER                  -- lines removed, where the result tells
 );
 
--- One row per place where a conversation was summed up to go on, or old results were cleared.
+-- One row per compaction of a conversation, or clearing of old results.
 CREATE TABLE compactions (
   source_id INTEGER,               -- the file
   session_id VARCHAR,              -- the session
@@ -179,7 +183,7 @@ CREATE TABLE responses (
   generation INTEGER,              -- of that file
   "offset" BIGINT,                 -- where that line begins, in bytes
   time TIMESTAMP,                  -- of the earliest line, to the millisecond
-  session_id VARCHAR,              -- as the line has it
+  session_id VARCHAR,              -- the session that pays: that of the file with the line that counts: `sessions.session_id`
   agent_id VARCHAR,                -- null for the main conversation
   project VARCHAR,                 -- the project's name
   cwd VARCHAR,                     -- the folder it worked in
@@ -192,7 +196,7 @@ CREATE TABLE responses (
   cache_write_5m_tokens BIGINT,    -- written to the cache for 5 minutes
   cache_write_1h_tokens BIGINT,    -- written to the cache for an hour
   web_searches BIGINT,             -- billed by the piece
-  cost_micros BIGINT,              -- micro-dollars; 0 if the model has no price
+  cost_micros BIGINT,              -- micro-dollars; null if the model has no price
   unpriced_tokens BIGINT,          -- all its tokens, if the model has no price
   final BOOLEAN,                   -- false: `output_tokens` may be a count from the beginning of the stream
   estimated_output_tokens BIGINT,  -- the output as it probably was
@@ -236,7 +240,7 @@ CREATE TABLE entries (
   agent_id VARCHAR,                -- as written on the line
   timestamp TIMESTAMP,             -- when it was written
   is_sidechain BOOLEAN,            -- whether it is a sub-agent's
-  is_meta BOOLEAN,                 -- whether the program says it in the user's name
+  is_meta BOOLEAN,                 -- whether Claude Code wrote it in the user's name
   message_id VARCHAR,              -- of an answer: the API's id
   request_id VARCHAR,              -- of an answer: the request
   cwd VARCHAR,                     -- the folder
@@ -245,7 +249,7 @@ CREATE TABLE entries (
   slug VARCHAR,                    -- the name of the session's plan
   user_type VARCHAR,               -- as in `external`
   entrypoint VARCHAR,              -- as in `cli`
-  flaws VARCHAR[]                  -- what had to be mended to read it
+  flaws VARCHAR[]                  -- what unspool replaced to read it
 );
 
 -- One row per file that was ever seen.
@@ -262,8 +266,8 @@ CREATE TABLE sources (
   lines INTEGER,                   -- entries and bad lines
   modified TIMESTAMP,              -- when it last changed
   archived BOOLEAN,                -- whether the archive has all of it
-  gone BOOLEAN,                    -- whether it is not there any more
-  gone_since TIMESTAMP             -- when that was noticed
+  gone BOOLEAN,                    -- whether the file is deleted
+  gone_since TIMESTAMP             -- when unspool noticed the deletion
 );
 
 -- One row per line that could not be read, and per side file that could not.
@@ -279,10 +283,10 @@ CREATE TABLE bad_lines (
 CREATE TABLE history (
   source_id INTEGER,               -- the file
   time TIMESTAMP,                  -- when it was typed
-  display VARCHAR,                 -- what was typed; something pasted is a placeholder
+  display VARCHAR,                 -- the typed text, with placeholders for pasted text
   project VARCHAR,                 -- the folder it was typed in
   session_id VARCHAR,              -- the session (from 2.0.50 on)
-  pasted JSON                      -- what was pasted, by its number
+  pasted JSON                      -- pasted text by number
 );
 
 -- One row per item of a todo list, from `todos/`.
@@ -291,7 +295,7 @@ CREATE TABLE todos (
   session_id VARCHAR,              -- whose list it is
   agent_id VARCHAR,                -- the session's id again if the list is the session's own
   position INTEGER,                -- place in the list, from 0
-  content VARCHAR,                 -- what is to be done
+  content VARCHAR,                 -- the task
   status VARCHAR,                  -- pending, in_progress or completed
   active_form VARCHAR,             -- the same, as it reads while it is being done
   id VARCHAR,                      -- number of the item (1.0.x)
@@ -335,7 +339,7 @@ CREATE TABLE daily (
 CREATE TABLE claude_conversations (
   session_id VARCHAR,              -- as written on the line
   project_path VARCHAR,            -- the folder: the same as `cwd`
-  message_uuid VARCHAR,            -- of the line; not unique, several files may have it
+  message_uuid VARCHAR,            -- of the line; not unique, several files can contain it
   parent_uuid VARCHAR,             -- the line it follows
   message_type VARCHAR,            -- user, assistant or system
   timestamp TIMESTAMP,             -- when it was written, in UTC
@@ -363,7 +367,7 @@ CREATE TABLE claude_todos (
   session_id VARCHAR,              -- whose list it is
   agent_id VARCHAR,                -- the session's id again if the list is the session's own
   todo_index INTEGER,              -- place in the list, from 0
-  content TEXT,                    -- what is to be done
+  content TEXT,                    -- the task
   status VARCHAR,                  -- pending, in_progress or completed
   active_form VARCHAR              -- the same, as it reads while it is being done
 );
@@ -373,14 +377,14 @@ CREATE TABLE claude_history (
   timestamp TIMESTAMP,             -- when it was typed, in UTC
   project VARCHAR,                 -- the folder it was typed in
   session_id VARCHAR,              -- the session (from 2.0.50 on)
-  display TEXT,                    -- what was typed; something pasted is a placeholder
-  pasted_contents JSON             -- what was pasted, by its number
+  display TEXT,                    -- the typed text, with placeholders for pasted text
+  pasted_contents JSON             -- pasted text by number
 );
 
 -- One row per day of Claude Code's own statistics, from `stats-cache.json`.
 CREATE TABLE claude_stats (
   date DATE,                       -- the day
-  message_count INTEGER,           -- messages, as the program counts them
+  message_count INTEGER,           -- number of messages, as Claude Code counts them
   session_count INTEGER,           -- sessions begun
   tool_call_count INTEGER          -- tool calls
 );

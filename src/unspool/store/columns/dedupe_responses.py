@@ -54,4 +54,6 @@ def response_column_cells(
 ) -> dict[str, object]:
     """Return a response that counts as values by column of `answers`; `project_key` is the name of its folder."""
     cells = dict(zip(BILLED_COLUMNS, billed_values(response, project_key, pricing), strict=True))
+    if cells["unpriced_tokens"]:  # what has no price is not known
+        cells |= {"cost_micros": None, "estimated_cost_micros": None}
     return cells | {"counted": True, "copies": copies, "time": milliseconds_to_micros(cells["time"])}

@@ -4,7 +4,7 @@ In: decoded lines, one at a time. Out: rows of `parts.sql` without their first t
 
 Rules
   1. Messages, tool calls and turns are those of `graph/`: a message is all lines with one id, calls are paired by id, a
-     turn is a human prompt and what follows it. No row depends on another file.
+     turn is a prompt, a plan or a command that starts work, and what follows it. No row depends on another file.
   2. Memory is bounded by the text of the conversation: lines, results and structured results are not held.
   3. The base64 of images and documents, and signatures, are left out; their length is kept.
   4. All lines of an agent's file inside a session's folder belong to that session. In a file beside the session (Claude
@@ -28,6 +28,7 @@ from unspool.format import (
     Assistant,
     Attachment,
     Entry,
+    ForkContextRef,
     Item,
     Message,
     Progress,
@@ -42,7 +43,17 @@ from unspool.format import (
     type_name,
 )
 from unspool.format import blocks as b
-from unspool.graph import AgentClass, Speaker, classify_user_record, find_prompts, is_special_fork, join_text
+from unspool.graph import (
+    AgentClass,
+    RepeatedBlocks,
+    Speaker,
+    classify_user_record,
+    find_turn_starts,
+    first_text,
+    is_special_fork,
+    join_text,
+    parse_task_notification,
+)
 from unspool.store.columns.derive_calls import LineContext, RowSink, ToolCallRows
 from unspool.store.columns.values import epoch_micros
 
@@ -76,6 +87,8 @@ class _SessionLines(msgspec.Struct):
     ended: int | None = None
     first_prompt: tuple[int, str, str] | None = None
     """Of the first user line: its offset, the agent class it shows, its text."""
+    forked_from: str | None = None
+    """The line of its parent after which the agent was forked."""
 
 
 class AgentFileRows:
@@ -93,6 +106,8 @@ class AgentFileRows:
         if time is not None:
             lines.started = time if lines.started is None else min(lines.started, time)
             lines.ended = time if lines.ended is None else max(lines.ended, time)
+        if isinstance(record, ForkContextRef):
+            lines.forked_from = lines.forked_from or record.parent_last_uuid
         if lines.first_prompt is None and isinstance(record, User):
             lines.first_prompt = (entry.offset, _agent_class(record), join_text(record.message.blocks))
 
@@ -112,7 +127,8 @@ class AgentFileRows:
             started = min((some.started for some in both if some.started is not None), default=None)
             ended = max((some.ended for some in both if some.ended is not None), default=None)
             about = (file.family(session_id), session_id, id, kind, first[2] if first else "")
-            self._emit("agent_files", (*about, started, ended, sum(some.count for some in both)))
+            forked = next((some.forked_from for some in both if some.forked_from), None)
+            self._emit("agent_files", (*about, started, ended, sum(some.count for some in both), forked))
 
 
 def _agent_class(record: User) -> str:
@@ -142,8 +158,6 @@ class _MessageRow(msgspec.Struct):
     blocks: int = 0
     calls: int = 0
     texts: list[str] = []
-    written: set[tuple[str, int]] | None = None
-    """Of an answer: the time and the hash of the content of each line."""
 
     @property
     def offset(self) -> int:
@@ -172,6 +186,7 @@ class FileDerivation:
         # Two numbers for each line of the file: an array holds one in 8 bytes, a list in 40.
         self._offsets, self._times = array("q"), array("q")
         self._reported: set[tuple[str, str]] = set()
+        self._repeated = RepeatedBlocks()
 
     def add(self, item: Item) -> None:
         """Derive the next item of the file. Bad lines are rows of the store already."""
@@ -212,16 +227,17 @@ class FileDerivation:
         message = self._message_of(entry, record)
         context = message.context._replace(uuid=record.uuid, offset=entry.offset, timestamp=record.timestamp)
         inputs = iter(raw.uses)
-        is_repeated = isinstance(record, Assistant) and _is_repeated(message, record)
+        repeated = self._repeated.add(record) if isinstance(record, Assistant) else frozenset[int]()
+        is_repeated = bool(repeated) and len(repeated) == len(record.message.blocks)
         raw_result = record.tool_use_result if isinstance(record, User) else ABSENT
-        for block in record.message.blocks:
+        for number, block in enumerate(record.message.blocks):
             in_call, text, input = False, None, None
             if isinstance(block, b.ToolUse):
                 input = next(inputs)[1]
                 in_call = self._calls.add_call(block, context, input)
             elif isinstance(block, b.ToolResult):
                 text, in_call = self._calls.add_result(block, context, raw_result)
-            if not is_repeated:
+            if number not in repeated:
                 message.calls += isinstance(block, b.ToolUse)
                 # What a row of `tool_calls` holds is not stored twice: the view of `blocks` joins it.
                 row = block_row(block, None if in_call else text, None if in_call else input)
@@ -237,6 +253,8 @@ class FileDerivation:
         message.stop_reason = record.message.stop_reason or message.stop_reason
         if isinstance(record, User):
             self._keep_for_turns(entry, record)
+            if named := parse_task_notification(first_text(record.message.blocks)):
+                self._emit_report(entry, *named)
 
     def _message_of(self, entry: Entry, record: User | Assistant) -> _MessageRow:
         """Return the message that a line belongs to."""
@@ -277,18 +295,23 @@ class FileDerivation:
                 self._emit("compactions", (*about, *_compaction_values(record)))
             case Progress(parent_tool_use_id=str(call), data=data):
                 agent = getattr(data, "agent_id", None)
-                family = self._file.family(self._file.session_id or entry.record.session_id)
-                # An agent reports its progress many times; the first line links it to its call.
-                if isinstance(agent, str) and (family, agent) not in self._reported:
-                    self._reported.add((family, agent))
-                    self._emit("reports", (family, entry.offset, agent, call))
+                if isinstance(agent, str):
+                    self._emit_report(entry, agent, call)
             case _:
                 pass
 
+    def _emit_report(self, entry: Entry, agent: str, call: str) -> None:
+        """Emit that a line reports on an agent; it may do so many times, and the first links it to its call."""
+        family = self._file.family(self._file.session_id or entry.record.session_id)
+        if (family, agent) not in self._reported:
+            self._reported.add((family, agent))
+            self._emit("reports", (family, entry.offset, agent, call))
+
     def _emit_turns(self) -> list[int]:
         """Emit the turns; return the offset at which each begins."""
-        found = find_prompts(self._prompt_entries)
-        starts = [entry.offset for entry, _, _ in found]
+        found = find_turn_starts(self._prompt_entries)
+        uuids = {entry.offset: entry.record.uuid for entry in self._prompt_entries}
+        starts = [start.offset for start in found]
         answers, calls, errors = ([0] * (len(starts) + 1) for _ in range(3))
         for message in self._messages.values():
             answers[bisect_right(starts, message.offset)] += message.is_answer
@@ -303,10 +326,10 @@ class FileDerivation:
                 turn += 1
             lines[turn] += 1
             ended[turn] = max(ended[turn], time)
-        for number, (entry, kind, text) in enumerate(found, 1):
-            record, last = entry.record, ended[number]
-            about = (self._file.session_id, number, record.uuid, entry.offset, text, kind is Speaker.QUEUED)
-            times = (epoch_micros(record.timestamp), None if last == _NO_TIME else last)
+        for number, (offset, kind, text, began, _) in enumerate(found, 1):
+            last = ended[number]
+            about = (self._file.session_id, number, uuids.get(offset), offset, text, kind is Speaker.QUEUED, kind.value)
+            times = (epoch_micros(began), None if last == _NO_TIME else last)
             self._emit("turns", (*about, *times, lines[number], answers[number], calls[number], errors[number]))
         return starts
 
@@ -379,17 +402,6 @@ def _compaction_values(record: System) -> tuple[object, ...]:
         return "compact", None, None, None, None
     duration = None if metadata.duration_ms is None else round(metadata.duration_ms)
     return "compact", metadata.trigger, metadata.pre_tokens, metadata.post_tokens, duration
-
-
-def _is_repeated(message: _MessageRow, record: Assistant) -> bool:
-    """Whether a line repeats one of its message, with the same timestamp and content; else remember it."""
-    if record.timestamp is None or record.message.id is None:
-        return False
-    key = (record.timestamp, hash(encode_json(record.message.content)))
-    message.written = message.written or set()
-    is_repeated = key in message.written
-    message.written.add(key)
-    return is_repeated
 
 
 def _without_content(record: User, content: tuple[b.AnyBlock, ...]) -> User:

@@ -15,17 +15,15 @@ from pathlib import Path
 import msgspec
 
 from unspool.errors import NotFound, Unreadable, UnspoolError
-from unspool.files import flush_folder, open_regular
+from unspool.files import flush_folder, open_regular, read_at
 from unspool.format import Item
-from unspool.read import LIMITS, LineBuffer, decode_lines, read_at
+from unspool.read import LIMITS, LineBuffer, decode_lines
 from unspool.store.columns.derive import FileDerivation, SourceFile
 from unspool.store.columns.manifest import COLUMNS_FOLDER
 from unspool.store.columns.parquet import ColumnFile, PartWriter
 from unspool.store.database import open_archive
 from unspool.store.sync.changes import SourceRow
-from unspool.store.sync.pool import bundle_tasks
-from unspool.store.sync.sync import choose_workers
-from unspool.store.worker_processes import answer_messages
+from unspool.store.worker_processes import answer_messages, bundle_tasks, choose_workers
 
 _BUNDLE_BYTES = 32 * 1024 * 1024
 """Bytes of session files that make a part."""
@@ -151,8 +149,8 @@ _decode_part = msgspec.msgpack.Decoder(DerivedPart).decode
 
 
 def _derive_in_processes(bundles: Sequence[DeriveBundle], workers: int) -> Iterator[DerivedPart]:
-    message = "a process that was making column files was ended from outside"
-    lost = Unreadable(message, hint="what was made is whole; the next `sql` goes on from there")
+    message = "a worker process that wrote column files was killed"
+    lost = Unreadable(message, hint="finished files are complete; the next `unspool sql` continues from there")
     messages = list(map(_encode, bundles))
     # None ahead: a bundle takes long, and another process may be free for the next one.
     yield from map(_decode_part, answer_messages(messages, workers, _answer, lost, ahead=0))

@@ -18,13 +18,15 @@ from pathlib import Path
 
 import msgspec
 
-from unspool.files import LockTaken, acquire_lock, flush_folder, hold_lock, make_folder, write_durably
+from unspool.errors import UnspoolError
+from unspool.files import LockTaken, acquire_lock, flush_folder, hold_lock, make_folder, read_whole, write_durably
 from unspool.store.columns.parquet import ColumnFile, content_digest
 from unspool.store.columns.tables import read_script
 
 COLUMNS_FOLDER = "columns"
 _NAME, _READERS = "manifest", "readers.lock"
-_VERSION = 1
+_MAX_BYTES = 1024**3
+_VERSION = 2
 """Raised when rows are derived in another way; a change of their columns shows in `parts.sql`."""
 
 
@@ -97,9 +99,9 @@ def derivation_version() -> str:
 def read_manifest(columns: Path) -> ColumnManifest:
     """Return the manifest; an empty one if there is none that is valid."""
     try:
-        data = (columns / _NAME).read_bytes()
+        data = read_whole(columns / _NAME, _MAX_BYTES)
         manifest = _decode(data[16:])
-    except (OSError, msgspec.MsgspecError, ValueError):
+    except (OSError, msgspec.MsgspecError, ValueError, UnspoolError):
         return ColumnManifest(derivation_version())
     # The first 16 bytes are the hash of the rest: a manifest that was damaged or cut off is not taken for valid.
     if hashlib.blake2b(data[16:], digest_size=16).digest() != data[:16] or manifest.version != derivation_version():

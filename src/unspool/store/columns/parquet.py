@@ -10,14 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from unspool.errors import Refused
+from unspool.extras import require_extras
 from unspool.files import write_durably
 from unspool.store.columns.tables import Table, TableColumn, part_tables
 from unspool.store.columns.values import clean_json, clean_text, fit_integer
@@ -25,7 +24,6 @@ from unspool.store.columns.values import clean_json, clean_text, fit_integer
 if TYPE_CHECKING:
     from arro3.core import Array
 
-INSTALL_HINT = "install it with: pip install 'unspool[sql]'"
 _COMPRESSION = "zstd(3)"
 CHUNK_BYTES = 16 * 1024 * 1024
 """Bytes of lines whose rows are held at once."""
@@ -94,8 +92,7 @@ def content_digest(content: bytes) -> str:
 
 def require_sql_libraries() -> None:
     """Raise if DuckDB or arro3 is not installed."""
-    if not all(find_spec(name) for name in ("duckdb", "arro3")):
-        raise Refused("SQL needs DuckDB and arro3, which are not installed", hint=INSTALL_HINT)
+    require_extras("sql")
 
 
 def to_record_batch(table: Table, rows: Sequence[tuple[object, ...]]) -> Any:

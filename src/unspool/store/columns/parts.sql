@@ -35,7 +35,8 @@ CREATE TABLE tool_calls (
 
 CREATE TABLE turns (
   revision BIGINT, source_id INTEGER, session_id VARCHAR, number INTEGER, uuid VARCHAR, "offset" BIGINT, prompt VARCHAR,
-  queued BOOLEAN, started TIMESTAMP, ended TIMESTAMP, lines INTEGER, answers INTEGER, tool_calls INTEGER, errors INTEGER
+  queued BOOLEAN, kind VARCHAR, started TIMESTAMP, ended TIMESTAMP, lines INTEGER, answers INTEGER, tool_calls INTEGER,
+  errors INTEGER
 );
 
 CREATE TABLE files_touched (
@@ -52,7 +53,7 @@ CREATE TABLE compactions (
 
 CREATE TABLE agent_files (
   revision BIGINT, source_id INTEGER, family VARCHAR, session_id VARCHAR, agent_id VARCHAR, class VARCHAR,
-  prompt VARCHAR, started TIMESTAMP, ended TIMESTAMP, lines INTEGER
+  prompt VARCHAR, started TIMESTAMP, ended TIMESTAMP, lines INTEGER, forked_from VARCHAR
 );
 
 CREATE TABLE starters (
@@ -87,7 +88,8 @@ CREATE TABLE sessions (
   source_id INTEGER, session_id VARCHAR, title VARCHAR, titled_by VARCHAR, first_prompt VARCHAR, cwd VARCHAR,
   project VARCHAR, branch VARCHAR, slug VARCHAR, versions JSON, models JSON, started TIMESTAMP, ended TIMESTAMP,
   wall_seconds DOUBLE, active_seconds DOUBLE, turns INTEGER, messages INTEGER, tool_calls INTEGER, errors INTEGER,
-  images INTEGER, compactions INTEGER, pull_requests JSON, context_tokens BIGINT, hidden VARCHAR
+  images INTEGER, compactions INTEGER, pull_requests JSON, context_tokens BIGINT, hidden VARCHAR,
+  command_turns INTEGER
 );
 
 CREATE TABLE agent_owners (source_id INTEGER, session_id VARCHAR);

@@ -109,7 +109,7 @@ def refresh_columns(database: sqlite3.Connection, folder: Path, options: Refresh
 @contextmanager
 def explain_write_errors(columns: Path) -> Iterator[None]:
     """Turn an OSError while column files are written into an error with a hint."""
-    hint = "nothing is lost; make room and go on, or let `$UNSPOOL_HOME` be another folder"
+    hint = "no data is lost; free some space, or set `$UNSPOOL_HOME` to another folder"
     with raise_unwritable(f"cannot write the column files in `{columns}`", hint):
         yield
 

@@ -48,6 +48,9 @@ _COLUMNS: Final = {
     "response_id": "id",
     "is_sidechain": "marks & 1",
     "retold": "marks & 2",
+    # What has no price is not known: null, and not 0.
+    "cost_micros": "CASE WHEN unpriced_tokens = 0 THEN cost_micros END",
+    "estimated_cost_micros": "CASE WHEN unpriced_tokens = 0 THEN estimated_cost_micros END",
     "ended": "last",
     "agent_path": "substr(path, 1, length(path) - length('.meta.json')) || '.jsonl'",
 }

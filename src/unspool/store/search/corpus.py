@@ -10,13 +10,12 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from unspool.errors import NotFound
 from unspool.files import open_regular
 from unspool.read import Kind, Source, Tree
-from unspool.store.database import IN_FOLDER, folder_parameters, open_archive
+from unspool.store.database import IN_FOLDER, Roots, folder_parameters, open_archive
 from unspool.store.sync.changes import INDEXED_KINDS
 
 if TYPE_CHECKING:  # a search that the index answers reads some lines of files, and nothing else
@@ -61,9 +60,9 @@ class SearchedFile(NamedTuple):
 
 
 class Corpus(NamedTuple):
-    """A folder to search: what a store has of it, or the files on disk."""
+    """What is searched: what a store has of some folders, or their files on disk."""
 
-    root: Path
+    roots: Roots
     database: sqlite3.Connection | None
     archive: Callable[[], Archive] | None
     """Opens the archive, each time with a new connection."""
@@ -93,7 +92,7 @@ class Corpus(NamedTuple):
         if self.database is not None:
             query = f"""sources s {_JOIN_INDEXED} WHERE s.session_id = :session AND s.kind = 'session'
                 AND {IN_FOLDER} ORDER BY s.gone IS NOT NULL, s.path"""
-            files = self._select(query, {**folder_parameters(self.root), "session": session_id})
+            files = self._select(query, {**folder_parameters(self.roots), "session": session_id})
         else:
             assert self.tree is not None
             files = [_on_disk(one) for one in self.tree.of(Kind.SESSION) if one.session_id == session_id]
@@ -102,7 +101,7 @@ class Corpus(NamedTuple):
     def _select(self, tables: str, values: Mapping[str, Any] | None = None) -> list[SearchedFile]:
         """Return the files that a query selects, followed by their earlier generations."""
         assert self.database is not None
-        rows = self.database.execute(f"{_SELECT} {tables}", values or folder_parameters(self.root))
+        rows = self.database.execute(f"{_SELECT} {tables}", values or folder_parameters(self.roots))
         files = list(map(SearchedFile._make, rows))
         earlier = []
         for newest in files:
@@ -121,18 +120,16 @@ def _on_disk(source: Source) -> SearchedFile:
 
 
 def open_corpus(opened: StoreAccess) -> Corpus:
-    """Return a folder to search, by its store if it has one."""
+    """Return what is searched, by its store if it has one."""
     if opened.database is None:
-        from unspool.read import scan
-
-        return Corpus(opened.root, None, None, scan(opened.root))
+        return Corpus(opened.roots, None, None, opened.tree)
 
     def archive() -> Archive:
         from unspool.store.archive.archive import Archive  # most searches need no archived file
 
         return Archive(open_archive(opened.folder))
 
-    return Corpus(opened.root, opened.database, archive)
+    return Corpus(opened.roots, opened.database, archive)
 
 
 class CorpusReader:
@@ -247,7 +244,7 @@ class CorpusReader:
     def _archive(self) -> Archive:
         if self._opened is None:
             if self._open_archive is None:
-                raise NotFound("there is no archive")
+                raise NotFound("the store has no archive")
             self._opened = self._open_archive()
         return self._opened
 

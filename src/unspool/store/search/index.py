@@ -7,7 +7,8 @@ Rules
   3. The index is never ahead of the rows: it reads no further than `sources.offset`. A file that was rewritten since is
      left for the next sync.
   4. Files come in the order of their last change, so that the newest passages have the highest ids.
-  5. The statistics have a position of their own: where they are behind the index, or the index behind them, lines go
+  5. Much text is extracted by several processes (`index_pool.py`), in the same order and with the same outcome.
+  6. The statistics have a position of their own: where they are behind the index, or the index behind them, lines go
      only to the one that lacks them.
 """
 
@@ -15,31 +16,32 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from unspool.errors import UnspoolError
 from unspool.files import open_regular
-from unspool.format import Entry, decode
+from unspool.format import Entry, decode, milliseconds
 from unspool.graph import Passage, PromptTracker
 from unspool.read import Change, Kind, LineChunk, Position, Stamp, detect_change, stamp_of
 from unspool.store.archive.archive import Archive
 from unspool.store.catalog.session_stats import FileChangeCounts, FileStatsUpdate, decode_file_stats, write_file_stats
-from unspool.store.database import IN_FOLDER, folder_parameters, transaction
+from unspool.store.database import IN_FOLDER, Roots, folder_parameters, transaction
 from unspool.store.search.corpus import CorpusReader, SearchedFile
-from unspool.store.search.index_text import WHOLE_NAMES, extract_texts
+from unspool.store.search.index_text import WHOLE_NAMES, extract_texts, shorten_line
 from unspool.store.search.terms import identifier_parts, separate_unspaced
-from unspool.store.times import milliseconds
+from unspool.store.worker_processes import choose_workers
 
 STEPS = ("indexing", "indexed")
 """The places where an update may be killed: before a transaction ends, and after."""
 
 _BATCH_CHARACTERS = 16 * 1024 * 1024
 """Characters that are written in one transaction, at least."""
+_PARALLEL_BYTES = 32 * 1024 * 1024
+"""Bytes to read that are worth two more processes."""
 _MAX_OPEN_CALLS = 1000
 """Tool calls without a result that are remembered at most."""
 
@@ -80,16 +82,30 @@ class _State(msgspec.Struct, omit_defaults=True):
     starts: PromptTracker = msgspec.field(default_factory=PromptTracker)
 
 
-class _Batch(msgspec.Struct):
-    """What is written in one transaction."""
+class IndexBatch(msgspec.Struct):
+    """What was extracted from some files: rows of the index and of the statistics."""
 
-    passages: list[tuple[object, ...]] = []
+    passages: list[tuple[Any, ...]] = []
+    """Rows of `passages`, with ids from 1 on; those in the store follow the last one there."""
     words: list[tuple[int, str, str | None]] = []
-    prompts: list[tuple[object, ...]] = []
+    prompts: list[tuple[Any, ...]] = []
     dropped_prompts: list[tuple[int, int, int]] = []
     indexed: dict[tuple[int, int], tuple[int, bytes | None]] = {}
     stats: dict[int, FileStatsUpdate] = {}
     characters: int = 0
+    bytes_read: int = 0
+
+    def add_positions(self, later: IndexBatch) -> None:
+        """Take over all of a later batch but its texts, which are in the store already."""
+        self.prompts += later.prompts
+        self.dropped_prompts += later.dropped_prompts
+        self.indexed |= later.indexed
+        self.characters += later.characters
+        for id, update in later.stats.items():
+            if id in self.stats:
+                self.stats[id].merge(update)
+            else:
+                self.stats[id] = update
 
 
 _DELETE_INDEXED = """DELETE FROM unindexed WHERE source_id = ?1 AND (SELECT s.offset <= min(i.offset, d.offset)
@@ -101,7 +117,7 @@ _encode_state = msgspec.msgpack.Encoder().encode
 _decode_state = msgspec.msgpack.Decoder(_State).decode
 
 
-def find_unindexed(database: sqlite3.Connection, root: Path) -> list[UnindexedFile]:
+def find_unindexed(database: sqlite3.Connection, roots: Roots) -> list[UnindexedFile]:
     """Return the files of a folder of which something is not indexed, in the order of their last change."""
     query = f"""SELECT s.id, s.generation, s.path, s.kind, coalesce(i.offset, 0), coalesce(d.offset, 0), s.offset,
         s.gone IS NULL, s.device, s.inode, s.head, s.boundary, s.size, s.modified, i.state, d.state
@@ -110,7 +126,7 @@ def find_unindexed(database: sqlite3.Connection, root: Path) -> list[UnindexedFi
         LEFT JOIN digests d ON d.source_id = s.id AND d.generation = s.generation
         WHERE {IN_FOLDER} ORDER BY s.modified, s.path"""
     files = []
-    for row in database.execute(query, folder_parameters(root)).fetchall():
+    for row in database.execute(query, folder_parameters(roots)).fetchall():
         (*about, end), (exists, device, inode, head, boundary, size, modified), states = row[:7], row[7:14], row[14:]
         position = Position(end, device, inode, head, boundary) if exists else None
         newest = UnindexedFile._make((*about, end, position, Stamp(size, modified, device, inode), *states, False))
@@ -139,18 +155,82 @@ def update_index(
     advance: Callable[[int], None] = lambda _: None,
     at: Callable[[str], None] = lambda _: None,
     fresh: Mapping[str, tuple[int, bytes]] = MappingProxyType({}),
+    workers: int | None = None,
 ) -> int:
     """Index what is not indexed yet; return how many passages were added. The caller holds the lock of the store.
 
     `advance` is called with the number of bytes read since the last call, `at` with each of `STEPS` as it is reached.
-    `fresh` has by path what a sync has just read, and the offset at which it begins.
+    `fresh` has by path what a sync has just read, and the offset at which it begins. `workers` is the number of
+    processes; by default several if there is much to read.
     """
-    update = _IndexUpdate(database, CorpusReader(archive), at)
+    reader = CorpusReader(archive)
+    workers = choose_workers(sum(file.end - file.first for file in files), workers, _PARALLEL_BYTES)
+    if workers < 2 or len(files) < 2:
+        batches = extract_batches(files, reader, fresh, _BATCH_CHARACTERS)
+    else:
+        from unspool.store.search.index_pool import extract_in_processes  # most updates are small
+
+        batches = extract_in_processes(files, reader, workers)
+    return _write_batches(database, batches, advance, at)
+
+
+def extract_batches(
+    files: Iterable[UnindexedFile], reader: CorpusReader, fresh: Mapping[str, tuple[int, bytes]], characters: int
+) -> Iterator[IndexBatch]:
+    """Yield what is to be indexed of files, at least so many characters at a time."""
+    extraction = _Extraction(reader)
     for file in files:
-        for length in update.index_file(_FileProgress(file), fresh):
-            advance(length)
-    update.write()
-    return update.added
+        for length in extraction.read_file(_FileProgress(file), fresh):
+            extraction.batch.bytes_read += length
+            if extraction.batch.characters >= characters:
+                yield extraction.take_batch()
+    if (batch := extraction.take_batch()).indexed or batch.stats:
+        yield batch
+
+
+def _write_batches(
+    database: sqlite3.Connection,
+    batches: Iterator[IndexBatch],
+    advance: Callable[[int], None],
+    at: Callable[[str], None],
+) -> int:
+    """Write batches, so many in a transaction as have `_BATCH_CHARACTERS`; return how many passages they have."""
+    last_id = first_id = database.execute("SELECT coalesce(max(id), 0) FROM passages").fetchone()[0]
+    batch = next(batches, None)
+    while batch is not None:
+        with transaction(database):
+            whole = IndexBatch()
+            # Texts are written as they come: while the next ones are extracted, if other processes do that.
+            while batch is not None:
+                _insert_texts(database, batch, last_id)
+                last_id += len(batch.passages)
+                whole.add_positions(batch)
+                advance(batch.bytes_read)
+                if whole.characters >= _BATCH_CHARACTERS:
+                    break
+                batch = next(batches, None)
+            _insert_positions(database, whole)
+            at("indexing")
+        at("indexed")
+        if batch is not None:
+            batch = next(batches, None)
+    return int(last_id - first_id)
+
+
+def _insert_texts(database: sqlite3.Connection, batch: IndexBatch, last_id: int) -> None:
+    run = database.executemany
+    run(f"INSERT INTO passages VALUES (? + {last_id}, ?, ?, ?, ?, ?, ?, ?, ?, ?)", batch.passages)
+    run(f"INSERT INTO words (rowid, text, parts) VALUES (? + {last_id}, ?, ?)", batch.words)
+
+
+def _insert_positions(database: sqlite3.Connection, batch: IndexBatch) -> None:
+    run = database.executemany
+    run("INSERT OR REPLACE INTO prompts VALUES (?, ?, ?, ?)", batch.prompts)
+    run("DELETE FROM prompts WHERE source_id = ? AND generation = ? AND offset = ?", batch.dropped_prompts)
+    reached = [(*key, *value) for key, value in batch.indexed.items()]
+    run("INSERT OR REPLACE INTO indexed VALUES (?, ?, ?, ?)", reached)
+    write_file_stats(database, batch.stats)
+    run(_DELETE_INDEXED, [(id,) for id in {*batch.stats, *(id for id, _ in batch.indexed)}])
 
 
 class _FileProgress:
@@ -188,17 +268,20 @@ class _FileProgress:
         return passage.tool, passage.target
 
 
-class _IndexUpdate:
-    """One update of the index."""
+class _Extraction:
+    """Extracts what is to be indexed of files, one after the other."""
 
-    def __init__(self, database: sqlite3.Connection, reader: CorpusReader, at: Callable[[str], None]) -> None:
-        self._database, self._reader, self._at = database, reader, at
-        self._batch = _Batch()
-        self._last_id = database.execute("SELECT coalesce(max(id), 0) FROM passages").fetchone()[0]
-        self.added = 0
+    def __init__(self, reader: CorpusReader) -> None:
+        self._reader = reader
+        self.batch = IndexBatch()
 
-    def index_file(self, progress: _FileProgress, fresh: Mapping[str, tuple[int, bytes]]) -> Iterator[int]:
-        """Index a file; yield how many bytes were read each time."""
+    def take_batch(self) -> IndexBatch:
+        """Return what was extracted since the last time. Between two files or chunks of a file it is complete."""
+        batch, self.batch = self.batch, IndexBatch()
+        return batch
+
+    def read_file(self, progress: _FileProgress, fresh: Mapping[str, tuple[int, bytes]]) -> Iterator[int]:
+        """Extract what is to be indexed of a file; yield how many bytes were read each time."""
         file = progress.file
         try:
             for offset, data, at, end in self._lines(file, fresh):
@@ -214,6 +297,7 @@ class _IndexUpdate:
                     at = stop
                 if offset + end > progress.reached:
                     yield self._record(progress, offset + end)
+                del view, find, data  # a line may be long: it is not held while the next one is read
         except UnspoolError:  # what was read stays, and the next update continues there
             return
         if file.position is None:  # if archiving was off, there will never be more
@@ -237,10 +321,11 @@ class _IndexUpdate:
 
     def _add_line(self, line: memoryview, offset: int, progress: _FileProgress) -> None:
         file, stats = progress.file, progress.stats
-        batch, may_start_turn, id = self._batch, False, self._last_id
+        batch, may_start_turn = self.batch, False
+        id = len(batch.passages)
         is_new, needs_stats = offset >= file.start, offset >= file.stats_start and not file.is_final
         if needs_stats and progress.is_session and stats.beginning is None:
-            stats.find_beginning(line)
+            stats.find_beginning(shorten_line(line))
         add_passage, add_words = batch.passages.append, batch.words.append
         for at, timestamp, texts, may_start, is_compaction in extract_texts(line, offset):
             may_start_turn = may_start_turn or may_start
@@ -260,15 +345,14 @@ class _IndexUpdate:
                 parts = identifier_parts(text) if kind not in WHOLE_NAMES else None
                 add_words((id, separate_unspaced(text), parts))
                 batch.characters += len(text)
-        self._last_id = id
         if may_start_turn and is_new and progress.is_session:  # only these few lines have to be decoded in full
-            for item in decode(line, offset):
+            for item in decode(shorten_line(line), offset):
                 if isinstance(item, Entry):
                     progress.state.starts.add(item)
 
     def _record(self, progress: _FileProgress, offset: int, *, is_finished: bool = False) -> int:
         """Record how far a file is indexed; return how many bytes further that is."""
-        file, batch, starts = progress.file, self._batch, progress.state.starts
+        file, batch, starts = progress.file, self.batch, progress.state.starts
         key = (file.source_id, file.generation)
         batch.prompts += [(*key, start, milliseconds(time)) for start, time in starts.found]
         batch.dropped_prompts += [(*key, start) for start in starts.taken_back]
@@ -282,25 +366,4 @@ class _IndexUpdate:
             batch.stats[file.source_id].add(offset, progress.stats, progress.changed)
             progress.changed = {}
         length, progress.reached = offset - progress.reached, offset
-        if batch.characters >= _BATCH_CHARACTERS:
-            self.write()
         return length
-
-    def write(self) -> None:
-        """Write the batch in one transaction."""
-        batch, self._batch = self._batch, _Batch()
-        if not batch.indexed and not batch.stats:
-            return
-        run = self._database.executemany
-        with transaction(self._database):
-            run("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", batch.passages)
-            run("INSERT INTO words (rowid, text, parts) VALUES (?, ?, ?)", batch.words)
-            run("INSERT OR REPLACE INTO prompts VALUES (?, ?, ?, ?)", batch.prompts)
-            run("DELETE FROM prompts WHERE source_id = ? AND generation = ? AND offset = ?", batch.dropped_prompts)
-            reached = [(*key, *value) for key, value in batch.indexed.items()]
-            run("INSERT OR REPLACE INTO indexed VALUES (?, ?, ?, ?)", reached)
-            write_file_stats(self._database, batch.stats)
-            run(_DELETE_INDEXED, [(id,) for id in {*batch.stats, *(id for id, _ in batch.indexed)}])
-            self._at("indexing")
-        self.added += len(batch.passages)
-        self._at("indexed")

@@ -5,16 +5,17 @@ Nothing heavy is imported here, nor by `search.py` before it is needed: a search
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from unspool.errors import NotFound, UsageError
+from unspool.errors import UsageError
+from unspool.format import parse_time_range
 from unspool.graph import PASSAGE_KINDS
-from unspool.store.search.terms import RegexQuery, SearchTerms, parse_words
-from unspool.store.times import parse_time_range
+from unspool.read import Kind
+from unspool.store.search.terms import AnyText, RegexQuery, SearchTerms, parse_words
 
 if TYPE_CHECKING:
+    from unspool.home import Home
     from unspool.store.access import StoreAccess
 
 KIND_ALIASES: Final = {"tool": "tool_input", "result": "tool_result"}
@@ -58,15 +59,15 @@ def parse_terms(request: SearchRequest) -> SearchTerms:
     if request.regex is not None:
         return RegexQuery(request.regex)
     terms = parse_words(request.words)
+    if terms is None and not request.words and any(request[2:]):  # a filter alone lists what it lets through
+        return AnyText()
     if terms is None:
-        message = "nothing to search for" if not request.words else f"no word in `{request.words}`"
-        raise UsageError(message, hint="name some words, or search for signs with `--regex PATTERN`")
+        message = "nothing to search for" if not request.words else f"no word to search for in `{request.words}`"
+        raise UsageError(message, hint="give some words, or search for punctuation with `--regex PATTERN`")
     return terms
 
 
-def parse_filters(
-    request: SearchRequest, opened: Sequence[StoreAccess], now: datetime, zone: tzinfo | None
-) -> SearchFilters:
+def parse_filters(request: SearchRequest, opened: StoreAccess, now: datetime, zone: tzinfo | None) -> SearchFilters:
     """Return which hits the search is to return."""
     since, until = parse_time_range(request.since, request.until, now, zone)
     return SearchFilters(
@@ -74,7 +75,7 @@ def parse_filters(
         tool=request.tool,
         target=request.target,
         project=request.project,
-        session=_find_session(request.session, opened),
+        session=None if request.session is None else _find_session_id(request.session, opened.home),
         since=since,
         until=until,
         errors=request.errors,
@@ -87,18 +88,11 @@ def _parse_kinds(text: str | None) -> frozenset[str] | None:
     names = [name.strip() for name in text.split(",") if name.strip()]
     kinds = frozenset(KIND_ALIASES.get(name, name) for name in names)
     if unknown := sorted(kinds - set(PASSAGE_KINDS)):
-        raise UsageError(f"no such kind: `{unknown[0]}`", hint=f"there are {', '.join(PASSAGE_KINDS)}")
+        raise UsageError(f"unknown kind `{unknown[0]}`", hint=f"use one of: {', '.join(PASSAGE_KINDS)}")
     return kinds
 
 
-def _find_session(name: str | None, opened: Sequence[StoreAccess]) -> str | None:
-    """Return the id of the session that a name means in one of the folders."""
-    if name is None:
-        return None
-    for number, folder in enumerate(opened, 1):
-        try:
-            return folder.home.session(name).id
-        except NotFound:
-            if number == len(opened):
-                raise
-    return None
+def _find_session_id(name: str, home: Home) -> str:
+    """Return the id of the session that a name means; several files may be of one session."""
+    ids = {source.session_id for source in home.tree.of(Kind.SESSION) if (source.session_id or "").startswith(name)}
+    return ids.pop() or "" if len(ids) == 1 else home.session(name).id

@@ -26,12 +26,12 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple, TypeVar
 
 from unspool.errors import UnspoolError
+from unspool.format import milliseconds
 from unspool.graph import Json, Passage, extract_text_passages
 from unspool.paths import project_name
 from unspool.read import Kind
 from unspool.store.search.corpus import Corpus, CorpusReader, SearchedFile
 from unspool.store.search.terms import SearchTerms
-from unspool.store.times import milliseconds
 
 MATCH_START, MATCH_END = "«", "»"
 """What surrounds a match in a snippet."""

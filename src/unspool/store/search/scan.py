@@ -13,6 +13,7 @@ Rules
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
@@ -50,7 +51,14 @@ def scan_files(
     """
     waiting = sorted(files, key=lambda file: file.size)
     found: list[SearchMatch] = []
+    errors: list[Exception] = []
     lock = threading.Lock()
+
+    def work_in_thread() -> None:
+        try:
+            work()
+        except (sqlite3.DatabaseError, OSError) as error:  # raised again by the thread that waits for this one
+            errors.append(error)
 
     def work() -> None:
         with closing(CorpusReader(archive)) as reader:
@@ -66,12 +74,14 @@ def scan_files(
                 found.extend(matches)
 
     count = min(os.cpu_count() or 1, _MAX_THREADS, len(waiting))
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(count - 1)]
+    threads = [threading.Thread(target=work_in_thread, daemon=True) for _ in range(count - 1)]
     for thread in threads:
         thread.start()
     work()
     for thread in threads:
         thread.join()
+    if errors:
+        raise errors[0]
     return found
 
 

@@ -17,14 +17,15 @@ from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
+from unspool.format import milliseconds
 from unspool.graph import Json, Passage, extract_text_passages
+from unspool.store.database import list_roots
 from unspool.store.search.corpus import Corpus, CorpusReader, SearchedFile
 from unspool.store.search.request import SearchFilters
 from unspool.store.search.results import MatchOwners, ScoredMatch, SearchHit, SearchMatch, deduplicate, make_match
 from unspool.store.search.side_files import load_side_files, search_side_files
-from unspool.store.search.terms import SearchTerms, WordQuery
+from unspool.store.search.terms import AnyText, SearchTerms, WordQuery
 from unspool.store.sync.changes import read_homes
-from unspool.store.times import milliseconds
 from unspool.store.usage.ledger import matches_project
 
 RANKED_ROWS: Final = 2000
@@ -80,7 +81,9 @@ class _Search:
         found, different = self._read_first([*rows, *others])
         if limit is not None and different < limit and len(rows) == most:
             found, different = self._read_first([*self._query_index(None), *others])
-        if indexed_only or (limit is not None and different >= limit):
+        # Without words every text is in the index, or was scanned above: there is nothing inside texts to look for.
+        is_complete = isinstance(self._terms, AnyText) and self._database is not None
+        if indexed_only or is_complete or (limit is not None and different >= limit):
             return found
         known = {scored.match.location for scored in found if scored.match is not None}
         scanned = self._scan(self._files, only_new=False)
@@ -119,6 +122,12 @@ class _Search:
         if self._database is None or not isinstance(self._terms, WordQuery):
             return
         conditions, values = self._conditions()
+        if isinstance(self._terms, AnyText):
+            newest = f"""SELECT p.source_id, p.generation, p.offset, p.number, p.kind, p.tool, p.target, p.failed,
+                p.time, 1.0 AS score FROM passages p WHERE TRUE {conditions} ORDER BY p.time DESC LIMIT ?"""
+            for row in self._database.execute(newest, (*values, -1 if most is None else most)):
+                yield ScoredMatch(row[-1], row[8] or 0, None, row)
+            return
         query = f"""SELECT p.source_id, p.generation, p.offset, p.number, p.kind, p.tool, p.target, p.failed, p.time,
             %s AS score FROM words JOIN passages p ON p.id = words.rowid
             WHERE words MATCH ? {conditions} ORDER BY words.rowid DESC LIMIT ? OFFSET ?"""
@@ -150,7 +159,7 @@ class _Search:
             conditions += " AND (p.target GLOB ? OR p.target GLOB '*/' || ?)"
             values += [filters.target, filters.target]
         assert self._database is not None
-        is_whole_store = [str(self._corpus.root)] == [row.path for row in read_homes(self._database)]
+        is_whole_store = {*map(str, list_roots(self._corpus.roots))} >= {row.path for row in read_homes(self._database)}
         if not is_whole_store or filters.session is not None or filters.project is not None:
             sources = (str(file.source_id) for file in self._files if self._may_be_in(file))
             conditions += f" AND p.source_id IN ({', '.join(sources)})"
@@ -201,7 +210,7 @@ class _Search:
             if database is None:
                 assert self._corpus.tree is not None
                 database = stack.enter_context(closing(load_side_files(self._corpus.tree)))
-            for match in search_side_files(database, self._corpus.root, self._terms):
+            for match in search_side_files(database, self._corpus.roots, self._terms):
                 if self._passes_filters(match):
                     yield self._score(match)
 
@@ -247,6 +256,8 @@ class _Search:
 
     def _score(self, match: SearchMatch) -> ScoredMatch:
         """Give a match that the index did not find a score, as similar to `bm25` as possible."""
+        if isinstance(self._terms, AnyText):  # the newest first, whatever they are
+            return ScoredMatch(1.0, milliseconds(match.timestamp) or 0, match)
         frequency = match.match_count * 2.2 / (match.match_count + 1.2 * (0.25 + 0.75 * match.length / _USUAL_LENGTH))
         score = _WEIGHTS.get(match.passage.kind, _OTHER_WEIGHT) * self._rarity * frequency
         is_ranked = isinstance(self._terms, WordQuery) and match.indexed

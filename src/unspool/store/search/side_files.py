@@ -11,14 +11,13 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from unspool.errors import UnspoolError
 from unspool.format import format_timestamp
 from unspool.graph import Passage, join_texts
 from unspool.read import Kind, Tree
-from unspool.store.database import IN_FOLDER, folder_parameters
+from unspool.store.database import IN_FOLDER, Roots, folder_parameters
 from unspool.store.search.corpus import SearchedFile
 from unspool.store.search.results import SearchMatch, make_match
 from unspool.store.search.terms import SearchTerms, WordQuery
@@ -87,7 +86,7 @@ _SIDE_FILE_KINDS: Final = (
 """The files that fill these tables."""
 
 
-def search_side_files(database: sqlite3.Connection, root: Path, terms: SearchTerms) -> Iterator[SearchMatch]:
+def search_side_files(database: sqlite3.Connection, roots: Roots, terms: SearchTerms) -> Iterator[SearchMatch]:
     """Yield the texts in side files that match."""
     word = terms.ascii_word if isinstance(terms, WordQuery) else None
     for source in _TEXT_SOURCES:
@@ -95,7 +94,7 @@ def search_side_files(database: sqlite3.Connection, root: Path, terms: SearchTer
         query = f"""SELECT s.path, s.kind, s.project, {source.session}, {source.agent}, s.size, s.id, s.generation,
             s.gone IS NOT NULL, {source.offset}, {source.number}, {source.time}, {source.cwd}, {source.text}
             FROM {source.table} t CROSS JOIN sources s ON s.id = t.source_id WHERE {IN_FOLDER} AND {source.condition}"""
-        values = folder_parameters(root)
+        values = folder_parameters(roots)
         if word is not None:  # spares the texts that cannot match
             query += f" AND {source.text} LIKE :word"
             values["word"] = f"%{word}%"

@@ -164,6 +164,22 @@ class WordQuery:
         return sorted(found)
 
 
+class AnyText(WordQuery):
+    """A search without words: every text matches, and the filters choose."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    @property
+    def byte_pattern(self) -> bytes:
+        """A pattern for re2 that every line contains."""
+        return rb"\S"
+
+    def count(self, text: str) -> int:
+        """Return 1: a text matches once."""
+        return 1
+
+
 _RARE_ENOUGH = 3
 """Letters of which a run is rare enough to search for."""
 
@@ -298,9 +314,9 @@ class RegexQuery:
         try:
             self._pattern = compile_re2(pattern)
         except re2.error as error:
-            reason = error.args[0].decode(errors="replace") if error.args else "it cannot be read"
-            hint = "patterns are those of re2: no look-around, no back-references"
-            raise UsageError(f"not a pattern: `{pattern}`: {reason}", hint=hint) from None
+            reason = error.args[0].decode(errors="replace") if error.args else "syntax error"
+            hint = "use re2 syntax: no look-around, no back-references"
+            raise UsageError(f"invalid pattern `{pattern}`: {reason}", hint=hint) from None
         self.byte_pattern = pattern
 
     def may_match(self, line: bytes) -> bool:

@@ -31,7 +31,7 @@ DEADLINE = 60.0
 """Seconds."""
 _START_DEADLINE = 60.0
 """Seconds that an engine may take to start."""
-_TOO_MUCH = "a query may use one gigabyte; ask for fewer rows or columns at once"
+_TOO_MUCH = "select fewer rows or columns; a query may use one gigabyte of memory"
 _READ_BYTES = 1 << 16
 # `-I` ignores PYTHON* variables and the working folder; the module path is handed over in the arguments instead.
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from unspool.store.sql.engine import main; main()"
@@ -90,8 +90,8 @@ class SqlEngine:
                         yield output
                     case protocol.EngineReady():
                         pass
-            message = "the engine ended while it was answering"
-            raise EngineStopped(message, hint="the query may need more memory than it may have")
+            message = "the SQL engine exited during the query"
+            raise EngineStopped(message, hint="the query may need too much memory; select fewer rows or columns")
         finally:
             # The rest of a result that nobody reads stays in the pipe: the next query needs another process.
             if not is_complete:
@@ -134,8 +134,8 @@ class SqlEngine:
             return process
         self.close()
         if isinstance(output, protocol.QueryFailed):
-            raise EngineStopped(f"the engine cannot read the column files: {output.message}")
-        raise EngineStopped("the engine did not start")
+            raise EngineStopped(f"the SQL engine cannot read the column files: {output.message}")
+        raise EngineStopped("the SQL engine did not start")
 
     def _send(self, message: protocol.StartEngine | protocol.QueryRequest) -> None:
         assert self._process
@@ -144,7 +144,7 @@ class SqlEngine:
             protocol.send(self._process.stdin, message)
         except BrokenPipeError:
             self.close()
-            raise EngineStopped("the engine has ended") from None
+            raise EngineStopped("the SQL engine has exited") from None
 
     def _receive(self, process: subprocess.Popen[bytes], deadline: float | None) -> Iterator[protocol.EngineOutput]:
         """Yield what the engine sends until it ends; kill it after the deadline."""
@@ -158,8 +158,8 @@ class SqlEngine:
                 yield data if header[:1] == b"d" else protocol.decode_message(data)
         except TimeoutError:
             self.close()
-            hint = "`--timeout SECONDS` gives it longer; `0` any time it takes"
-            raise Refused(f"the query took longer than {deadline:g} seconds and was ended", hint=hint) from None
+            hint = "allow more time with `--timeout SECONDS`, or any time with `--timeout 0`"
+            raise Refused(f"the query was stopped after {deadline:g} seconds", hint=hint) from None
 
 
 class _DeadlineReader:

@@ -11,23 +11,23 @@ Rules
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
-import struct
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta, tzinfo
 from importlib import import_module
 from io import BytesIO
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from unspool.format import DECODE_ERRORS
+from unspool.sandbox import restrict_to_reading
 from unspool.store.sql import protocol
 
 if TYPE_CHECKING:
@@ -35,16 +35,6 @@ if TYPE_CHECKING:
 
 _ROWS_AT_ONCE = 1000
 _MEGABYTE = 1 << 20
-
-# Landlock (linux/landlock.h): its system calls have these numbers on every architecture.
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_CREATE_RULESET_VERSION = 1
-_RULE_PATH_BENEATH = 1
-_PR_SET_NO_NEW_PRIVS = 38
-_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
-_FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
-"""By version of the interface: all rights to files that it can take away; naming one it does not know is an error."""
-_TCP_BIND_AND_CONNECT = 3
 
 
 def main() -> None:
@@ -78,6 +68,14 @@ def _exit_with_parent(life: int) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
+def _address_space() -> int:
+    """Return how much address space this process has already: mostly code, and what allocators have reserved."""
+    with suppress(OSError, ValueError, IndexError):
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        return pages * resource.getpagesize()
+    return 0
+
+
 def open_locked_connection(start: protocol.StartEngine) -> duckdb.DuckDBPyConnection:
     """Return a connection to the column files, and take from this process the rights to do anything else."""
     import duckdb
@@ -108,37 +106,10 @@ def open_locked_connection(start: protocol.StartEngine) -> duckdb.DuckDBPyConnec
         import_module(name)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     with suppress(ValueError, OSError):  # macOS takes no limit of address space; DuckDB's own holds there
-        resource.setrlimit(resource.RLIMIT_AS, (start.memory, start.memory))
-    restrict_process([start.folder])
+        most = start.memory + _address_space()
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    restrict_to_reading([start.folder])
     return connection
-
-
-def restrict_process(readable: Iterable[str]) -> bool:
-    """Give up, for good, all rights to files except reading below some folders, and the right to open connections.
-
-    Linux's Landlock does it, for this thread and all that it starts later. Returns whether the kernel has it.
-    """
-    if sys.platform != "linux":
-        return False
-    call = ctypes.CDLL(None, use_errno=True).syscall
-    call.restype = ctypes.c_long
-    version = call(_CREATE_RULESET, None, ctypes.c_size_t(0), _CREATE_RULESET_VERSION)
-    if version < 1:
-        return False
-    rights = _FILE_RIGHTS.get(version, (1 << 16) - 1)
-    rules = struct.pack("QQ", rights, _TCP_BIND_AND_CONNECT) if version >= 4 else struct.pack("Q", rights)
-    ruleset = call(_CREATE_RULESET, rules, ctypes.c_size_t(len(rules)), 0)
-    if ruleset < 0:
-        return False
-    for folder in readable:
-        descriptor = os.open(folder, os.O_PATH | os.O_CLOEXEC)
-        rule = struct.pack("=Qi", _READ_FILE | _READ_DIR, descriptor)
-        call(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, rule, 0)
-        os.close(descriptor)
-    ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # the kernel restricts no process without it
-    is_restricted = call(_RESTRICT_SELF, ruleset, 0) == 0
-    os.close(ruleset)
-    return bool(is_restricted)
 
 
 class _Utc(tzinfo):
@@ -197,16 +168,16 @@ def refusal_reason(connection: duckdb.DuckDBPyConnection, query: str) -> str | N
 
     statements = connection.extract_statements(query)
     if not statements:
-        return "there is no statement"
+        return "no statement"
     if len(statements) > 1:
-        return "one statement at a time"
+        return "only one statement at a time"
     kind = statements[0].type
     if kind == duckdb.StatementType.EXPLAIN:
         # EXPLAIN ANALYZE runs the statement that it explains, which may be a COPY.
         inner = _explained(query)
-        return refusal_reason(connection, inner) if inner else "not a statement that only reads: EXPLAIN"
+        return refusal_reason(connection, inner) if inner else "not a read-only statement: EXPLAIN"
     if kind != duckdb.StatementType.SELECT:
-        return f"not a statement that only reads: {kind.name}"
+        return f"not a read-only statement: {kind.name}"
     return None
 
 

@@ -9,7 +9,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,26 @@ def format_json(engine: SqlEngine, query: str) -> Iterator[str]:
         yield before + ",\n  ".join(lines[:-1].split("\n"))
         before = ",\n  "
     yield "[]\n" if before.startswith("[") else "\n]\n"
+
+
+def format_json_document(engine: SqlEngine, query: str, skipped: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Yield a result as one JSON document: the columns, the rows in `items`, and the files that were left out."""
+    answers = engine.execute(query, OBJECTS)
+    header, first = next(answers, None), ""
+    names, types = (header.names, header.types) if isinstance(header, ResultHeader) else ((), ())
+    columns = [{"name": one, "type": kind} for one, kind in zip(names, types, strict=True)]
+    head = f'{{\n  "schema": "unspool/sql/1",\n  "columns": {_encode(columns)},\n  "items": ['
+    for piece in answers:
+        if isinstance(piece, bytes):
+            lines = clean_json(piece.decode())
+            yield f"{head}{first}\n    " + ",\n    ".join(lines[:-1].split("\n"))
+            head, first = "", ","
+    yield f"{head}],\n" if head else "\n  ],\n"
+    yield f'  "skipped": {_encode(skipped)}\n}}\n'
+
+
+def _encode(value: Any) -> str:
+    return clean_json(msgspec.json.encode(value).decode())
 
 
 def _format_value(value: Any, null: str | None) -> str | None:

@@ -17,7 +17,9 @@ by_progress AS (
   QUALIFY row_number() OVER (PARTITION BY r.family, r.agent_id ORDER BY s.kind = 'agent', s.path, r."offset") = 1
 ),
 linked AS (
-  SELECT f.*, coalesce(meta.tool_use_id, result.tool_use_id, progress.tool_use_id) AS call,
+  SELECT f.*, CASE WHEN coalesce(meta.tool_use_id, result.tool_use_id, progress.tool_use_id) IS NULL
+      AND f.class NOT IN ('special', 'workflow') THEN nullif(f.forked_from, '') END AS forked,
+    coalesce(meta.tool_use_id, result.tool_use_id, progress.tool_use_id) AS call,
     CASE WHEN meta.tool_use_id IS NOT NULL THEN 'meta' WHEN result.tool_use_id IS NOT NULL THEN 'result'
       WHEN progress.tool_use_id IS NOT NULL THEN 'progress' END AS sign
   FROM files f
@@ -29,7 +31,7 @@ linked AS (
 left_over AS (
   SELECT source_id, family, trim(prompt, E' \t\n\r\f\v') AS prompt,
     row_number() OVER (PARTITION BY family, trim(prompt, E' \t\n\r\f\v') ORDER BY path) AS number
-  FROM linked WHERE call IS NULL AND class = 'task' AND trim(prompt, E' \t\n\r\f\v') <> ''
+  FROM linked WHERE call IS NULL AND forked IS NULL AND class = 'task' AND trim(prompt, E' \t\n\r\f\v') <> ''
 ),
 free AS (
   SELECT s.family, s.tool_use_id, s.prompt,
@@ -43,21 +45,59 @@ by_prompt AS (
 )
 
 -- linked_agents
-l.source_id, l.session_id, l.agent_id, CASE WHEN l.call IS NOT NULL THEN 'task' ELSE l.class END AS class,
+l.source_id, l.session_id, l.agent_id, CASE WHEN l.call IS NOT NULL OR l.forked IS NOT NULL THEN 'task' ELSE l.class END AS class,
   coalesce(nullif(l.agent_type, ''), s.type) AS type, coalesce(nullif(l.said, ''), s.description) AS description,
   l.prompt, coalesce(l.call, p.tool_use_id) AS tool_use_id,
-  coalesce(l.sign, CASE WHEN p.tool_use_id IS NOT NULL THEN 'prompt' END) AS linked_by, l.started, l.ended, l.lines
+  CASE WHEN l.sign IS NOT NULL THEN l.sign WHEN l.forked IS NOT NULL THEN 'fork'
+    WHEN p.tool_use_id IS NOT NULL THEN 'prompt' END AS linked_by, l.forked AS forked_from, l.started, l.ended, l.lines
 FROM linked l
 LEFT JOIN by_prompt p ON p.source_id = l.source_id AND p.family = l.family
 LEFT JOIN starters s ON s.family = l.family AND s.tool_use_id = coalesce(l.call, p.tool_use_id)
 
+-- paying_sessions
+-- Which session pays (`prices/paying_session.py`, rules 3 and 4), given `listed`, `files` and `owners`. A `home` is a
+-- device in a lake, and a `place` is a path in a home.
+named AS (
+  SELECT home, session_id, arg_min(place, CASE WHEN gone THEN '1' ELSE '0' END || place) AS place
+  FROM listed GROUP BY home, session_id
+),
+owned AS (
+  SELECT o.session_id, f.*, CASE WHEN contains(f.place, '/subagents/')
+    THEN regexp_extract(f.place, '(?s)^(.*)/subagents/', 1)
+    ELSE regexp_extract(f.place, '(?s)^(.*)/[^/]*$', 1) || '/' || o.session_id END || '.jsonl' AS own
+  FROM owners o JOIN files f USING (source_id)
+),
+paying AS (
+  SELECT o.*, coalesce(same.place, own.place, named.place) AS paid_by
+  FROM owned o LEFT JOIN listed same ON same.place = o.place LEFT JOIN listed own ON own.place = o.own
+  LEFT JOIN named ON named.home = o.home AND named.session_id = o.session_id
+),
+billed AS (
+  SELECT coalesce(p.paid_by, p.own) AS place, sum(r.cost_micros)::BIGINT AS cost_micros,
+    sum(r.unpriced_tokens)::BIGINT AS unpriced_tokens
+  FROM responses r JOIN paying p ON p.source_id = r.source_id AND p.session_id = r.session_id GROUP BY 1
+),
+-- Of a session whose own file is missing the first of its agents' files stands for it.
+shown AS (
+  SELECT * FROM listed
+  UNION ALL BY NAME
+  SELECT $whose$ home, session_id, own AS place, arg_min(source_id, place) AS source_id,
+    arg_min(project_key, place) AS project_key, bool_and(gone) AS gone, '' AS title, 'nobody' AS titled_by,
+    '' AS first_prompt, arg_min(project_key, place) AS project, '[]' AS versions, '[]' AS models, '[]' AS pull_requests,
+    0.0 AS wall_seconds, 0.0 AS active_seconds, 0 AS turns, 0 AS messages, 0 AS tool_calls, 0 AS errors, 0 AS images,
+    0 AS compactions, 'only agents' AS hidden
+  FROM paying WHERE paid_by IS NULL GROUP BY ALL
+)
+
 -- session_columns
 i.title, i.titled_by, i.first_prompt, i.project, i.cwd, i.branch, i.slug,
   from_json(i.versions::JSON, '["VARCHAR"]') AS versions, from_json(i.models::JSON, '["VARCHAR"]') AS models,
-  i.started, i.ended, i.wall_seconds, i.active_seconds, i.turns, i.messages, i.tool_calls, i.errors, i.images,
+  i.started, i.ended, i.wall_seconds, i.active_seconds, i.turns, i.command_turns, i.messages, i.tool_calls, i.errors, i.images,
   i.compactions, coalesce(helping.agents, 0)::INTEGER AS agents,
   from_json(i.pull_requests::JSON, '["VARCHAR"]') AS pull_requests, i.context_tokens,
-  coalesce(billed.cost_micros, 0) AS cost_micros, i.hidden
+  CASE WHEN billed.unpriced_tokens > 0 THEN nullif(coalesce(billed.cost_micros, 0), 0)
+    ELSE coalesce(billed.cost_micros, 0) END AS cost_micros,
+  coalesce(billed.unpriced_tokens, 0)::BIGINT AS unpriced_tokens, i.hidden
 
 -- message_columns
 m.source_id, m.session_id, m.agent_id, m.message_id, m.role, m.speaker, m.turn, m.uuid, m.parent_uuid, m."offset",
@@ -80,7 +120,8 @@ count(*) AS responses, count(*) FILTER (NOT final) AS estimated_responses,
   sum(cache_write_1h_tokens)::BIGINT AS cache_write_1h_tokens,
   sum(input_tokens + output_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens)::BIGINT
     AS total_tokens,
-  sum(web_searches)::BIGINT AS web_searches, sum(cost_micros)::BIGINT AS cost_micros,
+  sum(web_searches)::BIGINT AS web_searches, CASE WHEN sum(unpriced_tokens) > 0
+    THEN nullif(sum(cost_micros), 0) ELSE sum(cost_micros) END::BIGINT AS cost_micros,
   sum(unpriced_tokens)::BIGINT AS unpriced_tokens, sum(estimated_output_tokens)::BIGINT AS estimated_output_tokens,
   sum(estimated_cost_micros)::BIGINT AS estimated_cost_micros,
   coalesce(list_sort(list(DISTINCT model) FILTER (model <> '')), []) AS models

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from unspool.errors import Refused
+from unspool.format import parse_zone, zone_offsets
 from unspool.store.columns import manifest as manifests
 from unspool.store.columns.manifest import ColumnManifest, live_weights
 from unspool.store.columns.parquet import write_column_file
@@ -28,7 +29,6 @@ from unspool.store.columns.tables import Table, part_tables, sql_literal
 from unspool.store.database import IN_FOLDER, folder_parameters, translate_errors
 from unspool.store.preferences import Preferences
 from unspool.store.sync.changes import read_homes
-from unspool.store.times import parse_zone, zone_offsets
 
 if TYPE_CHECKING:
     from unspool.prices import Price
@@ -54,8 +54,8 @@ def build_setup(columns: Path, manifest: ColumnManifest, scope: SqlScope, zone: 
     """Return the statements that define every table."""
     # `read_parquet` expands patterns and has no way to escape them.
     if any(mark in str(columns) for mark in "*?[]{}"):
-        message = f"DuckDB would take the name of the store's folder for a pattern: `{columns.parent}`"
-        raise Refused(message, hint="let `$UNSPOOL_HOME` be a folder without any of * ? [ ] { } in its path")
+        message = f"DuckDB would read the name of the store folder as a pattern: `{columns.parent}`"
+        raise Refused(message, hint="set `$UNSPOOL_HOME` to a path without the characters * ? [ ] { }")
     files: dict[str, list[str]] = {table: [] for table in part_tables()}
     for file in manifest.files():
         files[file.table].append(str(columns / file.name))
@@ -74,7 +74,7 @@ def build_setup(columns: Path, manifest: ColumnManifest, scope: SqlScope, zone: 
     if scope.sources is not None:
         statements.append(f"CREATE TABLE parts.scope AS SELECT unnest({sorted(scope.sources)}::INTEGER[]) AS id")
     statements += [_part_statement(table, files[table.name], manifest, scope) for table in part_tables().values()]
-    statements += view_statements(Path(__file__).with_name("views.sql"), day=_day_expression(zone))
+    statements += view_statements(Path(__file__).with_name("views.sql"), day=_day_expression(zone), whose="")
     return EngineSetup(statements, sorted({path for paths in files.values() for path in paths}))
 
 
@@ -83,7 +83,9 @@ def view_statements(script: Path, **values: str) -> list[str]:
     shared = Path(__file__).with_name("shared_views.sql").read_text("utf-8")
     named = re.split(r"^-- (\w+)\n", shared, flags=re.MULTILINE)[1:]
     texts = {**dict(zip(named[::2], named[1::2], strict=True)), **values}
-    text = re.sub(r"\$(\w+)\$", lambda found: texts[found[1]].strip(), script.read_text("utf-8"))
+    text = script.read_text("utf-8")
+    for _ in range(2):  # what is shared may name a value
+        text = re.sub(r"\$(\w+)\$", lambda found: texts[found[1]].strip(), text)
     text = re.sub(r"^--.*\n", "", text, flags=re.MULTILINE)
     return [statement.strip() for statement in text.split(";\n") if statement.strip()]
 
@@ -129,7 +131,7 @@ def resolve_scope(
 ) -> SqlScope:
     """Return the files that a query about some folders covers, and write the responses that count in them if needed."""
     query = f"SELECT id FROM sources WHERE {IN_FOLDER}"
-    sources = frozenset(id for root in roots for (id,) in database.execute(query, folder_parameters(root)))
+    sources = frozenset(id for (id,) in database.execute(query, folder_parameters(roots)))
     total = database.execute("SELECT count(*) FROM sources").fetchone()[0]
     selected = None if len(sources) == total else sources
     homes = {row.path for row in read_homes(database)}

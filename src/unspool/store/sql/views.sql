@@ -12,18 +12,22 @@ FROM parts.answers WHERE counted;
 CREATE VIEW sources AS SELECT * FROM parts.sources;
 
 CREATE VIEW sessions AS
-WITH billed AS (SELECT session_id, sum(cost_micros)::BIGINT AS cost_micros FROM responses GROUP BY session_id),
+WITH files AS (SELECT id AS source_id, 0 AS home, path AS place, project_key, gone FROM parts.sources),
+listed AS (
+  SELECT i.*, f.* EXCLUDE (source_id) FROM parts.sessions i JOIN files f USING (source_id)
+  QUALIFY NOT f.gone OR row_number() OVER (PARTITION BY i.session_id ORDER BY f.gone, f.place) = 1
+),
+owners AS (SELECT source_id, session_id FROM parts.agent_owners UNION SELECT source_id, session_id FROM responses),
+$paying_sessions$,
 helping AS (
   SELECT o.session_id, s.project_key, count(*)::INTEGER AS agents
   FROM parts.agent_owners o JOIN parts.sources s ON s.id = o.source_id GROUP BY o.session_id, s.project_key
 )
 SELECT
-  i.session_id, i.source_id, $session_columns$, s.gone
-FROM parts.sessions i
-JOIN parts.sources s ON s.id = i.source_id
-LEFT JOIN billed ON billed.session_id = i.session_id
-LEFT JOIN helping ON helping.session_id = i.session_id AND helping.project_key IS NOT DISTINCT FROM s.project_key
-QUALIFY NOT s.gone OR row_number() OVER (PARTITION BY i.session_id ORDER BY s.gone, s.path) = 1;
+  i.session_id, i.source_id, $session_columns$, i.gone
+FROM shown i
+LEFT JOIN billed ON billed.place = i.place
+LEFT JOIN helping ON helping.session_id = i.session_id AND helping.project_key IS NOT DISTINCT FROM i.project_key;
 
 CREATE VIEW messages AS
 SELECT

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     )
     from unspool.store.sync.read_file import LineCollector, session_row
     from unspool.store.sync.rebuild import is_archive_sound, salvage_archive, set_aside
-    from unspool.store.sync.sync import ARCHIVED_SIDE_KINDS, SyncOptions, SyncReport, update_store
+    from unspool.store.sync.sync import ARCHIVED_SIDE_KINDS, SyncOptions, SyncReport, combine_reports, update_store
 
 __all__ = [
-    "ARCHIVED_SIDE_KINDS", "FolderChanges", "LineCollector", "SyncOptions", "SyncReport", "compare_with_disk",
-    "count_unindexed_bytes", "find_home", "has_prices", "is_archive_sound", "is_synced", "read_homes",
-    "salvage_archive", "session_row", "set_aside", "side_rows", "update_store",
+    "ARCHIVED_SIDE_KINDS", "FolderChanges", "LineCollector", "SyncOptions", "SyncReport", "combine_reports",
+    "compare_with_disk", "count_unindexed_bytes", "find_home", "has_prices", "is_archive_sound", "is_synced",
+    "read_homes", "salvage_archive", "session_row", "set_aside", "side_rows", "update_store",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "changes": "FolderChanges compare_with_disk count_unindexed_bytes find_home has_prices is_synced read_homes",
     "read_file": "LineCollector session_row",
     "rebuild": "is_archive_sound salvage_archive set_aside",
-    "sync": "ARCHIVED_SIDE_KINDS SyncOptions SyncReport update_store",
+    "sync": "ARCHIVED_SIDE_KINDS SyncOptions SyncReport combine_reports update_store",
 })

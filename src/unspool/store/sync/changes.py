@@ -1,7 +1,7 @@
 """Compares what the store knows of a folder with what is on disk, by the stamps (size, time, device, inode) of files.
 
 Rules
-  1. No file is opened or read here, and nothing that does the work of a sync is imported: a command that finds nothing
+  1. No file is read here, and nothing that does the work of a sync is imported: a command that finds nothing
      to do must not load it.
   2. Stamps are kept twice: by file in `sources`, and packed by folder in `stamps` (`stamps.sql`). 20,000 of them are
      read from the packed form in a fifth of the time. Files whose packed stamp is out of date are in `unstamped`.
@@ -16,12 +16,13 @@ from struct import Struct
 from typing import NamedTuple
 
 from unspool.files import error_reason
-from unspool.read import Kind, KnownFiles, ScanChanges, Skipped, known_paths, scan_changes
-from unspool.store.database import IN_FOLDER, folder_parameters
+from unspool.read import LINE_KINDS, Kind, KnownFiles, ScanChanges, Skipped, known_paths, scan_changes
+from unspool.store.database import IN_FOLDER, Roots, folder_parameters, list_roots
 
 INDEXED_KINDS = frozenset({Kind.SESSION.value, Kind.AGENT.value, Kind.JOURNAL.value})
 """Kinds of files whose lines are in the text index."""
 
+_LINE_KINDS = frozenset(kind.value for kind in LINE_KINDS)
 _STAMP = Struct("<4q")
 """Size, modified, device, inode: a row of `stamps.stamps`."""
 _MAX_UNPACKED_FILES = 4
@@ -49,12 +50,27 @@ def compare_with_disk(database: sqlite3.Connection, root: Path) -> FolderChanges
     """Return how a folder differs from what the store knows of it."""
     edition = data_version(database)  # before the stamps are read: what is written in between makes this out of date
     look = _look(root, read_stamps(database, root))
+    look.skipped.extend(_find_endless(database, look))
     missing = set(look.missing)
     if look.skipped and missing:  # what lies in a folder that cannot be read has not gone
         unread = tuple(f"{skipped.path}{os.sep}" for skipped in look.skipped)
         closed = {str(skipped.path) for skipped in look.skipped}
         missing = {path for path in missing if path not in closed and not path.startswith(unread)}
     return FolderChanges(look, sorted(missing), edition)
+
+
+def _find_endless(database: sqlite3.Connection, look: ScanChanges) -> list[Skipped]:
+    """Return unchanged files that the store has read up to a line without an end. What has changed is read again."""
+    if not look.large:
+        return []
+    from unspool.read import MAX_SEARCHED, endless_reason  # of one folder in a thousand
+
+    found, known = [], {str(skipped.path) for skipped in look.skipped}
+    for path in look.large:
+        row = database.execute("SELECT offset, size, kind FROM sources WHERE path = ?", (path,)).fetchone()
+        if row and row[2] in _LINE_KINDS and row[1] - row[0] > MAX_SEARCHED and path not in known:
+            found.append(Skipped(Path(path), endless_reason(row[0], row[1])))
+    return found
 
 
 def _look(root: Path, known: KnownFiles) -> ScanChanges:
@@ -116,13 +132,13 @@ def data_version(database: sqlite3.Connection) -> int:
     return int(database.execute("PRAGMA data_version").fetchone()[0])
 
 
-def count_unindexed_bytes(database: sqlite3.Connection, root: Path) -> int:
+def count_unindexed_bytes(database: sqlite3.Connection, roots: Roots) -> int:
     """Return how many bytes of a folder were read and are not yet in the text index, or not in the statistics."""
     query = f"""SELECT coalesce(sum(s.offset - min(coalesce(i.offset, 0), coalesce(d.offset, 0))), 0) FROM unindexed u
         CROSS JOIN sources s ON s.id = u.source_id
         LEFT JOIN indexed i ON i.source_id = s.id AND i.generation = s.generation
         LEFT JOIN digests d ON d.source_id = s.id AND d.generation = s.generation WHERE {IN_FOLDER}"""
-    return int(database.execute(query, folder_parameters(root)).fetchone()[0])
+    return int(database.execute(query, folder_parameters(roots)).fetchone()[0])
 
 
 class SourceRow(NamedTuple):
@@ -170,10 +186,10 @@ def find_home(homes: list[HomeRow], path: str) -> HomeRow | None:
     return next((row for row in homes if path == row.path or path.startswith(row.path.rstrip(os.sep) + os.sep)), None)
 
 
-def is_synced(database: sqlite3.Connection, root: Path) -> bool:
-    """Tell whether all of a folder has been read at some time."""
-    home = find_home(read_homes(database), str(root))
-    return home is not None and home.synced is not None
+def is_synced(database: sqlite3.Connection, roots: Roots) -> bool:
+    """Tell whether all of a folder, or of several, has been read at some time."""
+    homes = [find_home(read_homes(database), str(root)) for root in list_roots(roots)]
+    return all(home is not None and home.synced is not None for home in homes)
 
 
 def has_prices(database: sqlite3.Connection, edition: str) -> bool:

@@ -7,15 +7,14 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import TypeVar
 
 import msgspec
 
 from unspool.errors import Unreadable
 from unspool.store.sync.read_file import Batch, FailedRead, ReadTask, read_or_fail
-from unspool.store.worker_processes import answer_messages
+from unspool.store.worker_processes import answer_messages, bundle_tasks
 
 _BUNDLE_BYTES = 2 * 1024 * 1024
 """Bytes of files in one message: a task a message would cost more than the reading does."""
@@ -23,9 +22,6 @@ _BUNDLE_TASKS = 64
 """Tasks in one message at most: empty files have no bytes."""
 _REPLY_BYTES = 1024 * 1024
 """Bytes of frames after which a worker replies before the end of a bundle: what it holds, it holds twice."""
-
-
-T = TypeVar("T")
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -39,25 +35,12 @@ def read_in_processes(tasks: Sequence[tuple[int, ReadTask]], workers: int) -> It
     import unspool.read.tail  # noqa: F401
 
     bundles = bundle_tasks(tasks, itemgetter(0), _BUNDLE_BYTES, _BUNDLE_TASKS)
-    message = "a process that was reading files was ended from outside"
-    lost = Unreadable(message, hint="what was written is whole; the next sync goes on from there")
+    message = "a worker process that read files was killed"
+    lost = Unreadable(message, hint="finished work is complete; the next sync continues from there")
     messages = [_encode([task for _, task in bundle]) for bundle in bundles]
     # One ahead: a process has the next bundle at hand while this one writes.
     for data in answer_messages(messages, min(workers, len(bundles)), _answer, lost, ahead=1):
         yield from _decode_results(data)
-
-
-def bundle_tasks(tasks: Iterable[T], size_of: Callable[[T], int], max_bytes: int, max_tasks: int) -> list[list[T]]:
-    """Return tasks in bundles, the largest first, so that no process starts a large one at the very end."""
-    bundles: list[list[T]] = []
-    free = 0
-    for task in sorted(tasks, key=lambda task: -size_of(task)):
-        if free < size_of(task) or not bundles or len(bundles[-1]) == max_tasks:
-            bundles.append([])
-            free = max_bytes
-        bundles[-1].append(task)
-        free -= size_of(task)
-    return bundles
 
 
 def _answer(message: bytes) -> Iterator[tuple[bytes, bool]]:

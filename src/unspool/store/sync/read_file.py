@@ -23,8 +23,17 @@ import msgspec
 from msgspec.structs import astuple
 
 from unspool.errors import UnspoolError
-from unspool.files import open_regular
-from unspool.format import DECODE_ERRORS, BilledLine, decode_billed_line, decode_glance, encode_json
+from unspool.files import data_end, open_regular, read_at
+from unspool.format import (
+    DECODE_ERRORS,
+    LONG_TEXT,
+    BilledLine,
+    decode_billed_line,
+    decode_glance,
+    decode_long_glance,
+    encode_json,
+    milliseconds,
+)
 from unspool.graph import FactsCollector, SessionFacts
 from unspool.paths import project_name
 from unspool.prices import LineCounter, Response, ResponseCounter
@@ -39,13 +48,12 @@ from unspool.read import (
     LongLine,
     Position,
     detect_change,
+    endless_reason,
     has_head,
     position_at,
     position_from_data,
-    read_at,
 )
 from unspool.store.archive.archive import ArchiveFrame, FrameBuilder
-from unspool.store.times import milliseconds
 
 if TYPE_CHECKING:
     from unspool.format import Item
@@ -103,6 +111,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     is_last: bool
     text: bytes
     """The bytes that were read, if the task has `keep_text`."""
+    unread: str = ""
+    """Of the last batch: why the file was not read to its end, if a line has none. Sparse files are found by a scan."""
 
 
 class FailedRead(msgspec.Struct, frozen=True, tag=True):
@@ -163,7 +173,8 @@ class LineCollector:
                 elif self._kind == Kind.HISTORY.value:
                     from unspool.store.sync.side_rows import history_row  # of one file in a thousand
 
-                    self.history.append(history_row(item))
+                    if (row := history_row(item)) is not None:
+                        self.history.append(row)
                     continue
                 elif item.record.session_id:
                     self.owners[item.record.session_id] = None
@@ -187,7 +198,12 @@ class LineCollector:
         add_glance = self._gathering.add_glance
         for line in lines:
             try:
-                record = decode_glance(line.data) if type(line) is Line else None
+                if type(line) is not Line:
+                    record = None
+                elif len(line.data) > LONG_TEXT:
+                    record = decode_long_glance(line.data)
+                else:
+                    record = decode_glance(line.data)
             except DECODE_ERRORS:
                 record = None
             # A progress line may repeat an agent's response, which is billed to the session.
@@ -263,7 +279,7 @@ def read_or_fail(task: ReadTask) -> Iterator[Batch | FailedRead]:
     try:
         yield from read_batches(task)
     except UnspoolError as error:
-        yield FailedRead(task.path, error.message)
+        yield FailedRead(task.path, error.reason)
 
 
 class _Reading:
@@ -281,6 +297,7 @@ class _Reading:
         self._rows = LineCollector(task.kind, task.known_path or task.path, self._gathering)
         self._is_first = True
         self._text = b""
+        self._unread = ""
         self._first_bytes = b""
         """The first bytes of the file, if they were read."""
 
@@ -292,8 +309,9 @@ class _Reading:
     def batches(self) -> Iterator[Batch]:
         """Yield what was read."""
         buffer, reached = LineBuffer(self._start, LIMITS.line), self._start
-        while reached < self._status.st_size:
-            data = read_at(self._file, reached, min(LIMITS.piece, self._status.st_size - reached), self._task.path)
+        end = data_end(self._file, self._status)
+        while reached < end:
+            data = read_at(self._file, reached, min(LIMITS.piece, end - reached), self._task.path)
             if not data:  # cut off meanwhile
                 break
             if reached == 0:
@@ -307,6 +325,9 @@ class _Reading:
                 self._frames.feed(data, buffer.offset)
             if buffer.offset - self._start >= BATCH_BYTES or (self._frames and self._frames.weight >= BATCH_BYTES // 4):
                 yield self._batch(buffer.offset, is_last=False)
+            if buffer.is_endless:
+                self._unread = endless_reason(buffer.offset, self._status.st_size)
+                break
         rest = buffer.finish()
         end = self._add_unfinished(rest, buffer.offset) if rest else buffer.offset
         yield self._batch(end, is_last=True)
@@ -346,6 +367,7 @@ class _Reading:
             replaces_rows=self._reread and self._is_first,
             is_last=is_last,
             text=self._text,
+            unread=self._unread,
         )
         if not is_last:
             self._rows = LineCollector(self._task.kind, self._task.known_path or self._task.path, self._gathering)

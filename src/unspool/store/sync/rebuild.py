@@ -35,9 +35,10 @@ def set_aside(folder: Path, name: str) -> Path | None:
     """Move a database, with what belongs to it, out of the way; return where to."""
     if not (folder / name).exists():
         return None
-    # Else the last transactions would stay behind in the write-ahead log, which has another name.
-    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(folder / name, timeout=0)) as database:
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    if (folder / name).is_file():
+        # Else the last transactions would stay behind in the write-ahead log, which has another name.
+        with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(folder / name, timeout=0)) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     number = next(n for n in range(1, 10_000) if not (folder / f"{name}.old-{n}").exists())
     for ending in ("-wal", "-shm", ""):
         with suppress(FileNotFoundError):
@@ -50,6 +51,8 @@ def is_archive_sound(folder: Path) -> bool:
     path = folder / ARCHIVE
     if not path.exists():
         return True
+    if not path.is_file():
+        return False
     try:
         with closing(sqlite3.connect(path)) as database:
             refuse_newer(path, database.execute("PRAGMA user_version").fetchone()[0])
@@ -63,6 +66,9 @@ def salvage_archive(folder: Path) -> tuple[int, int]:
 
     It takes the place of the damaged one when it is finished.
     """
+    if not (folder / ARCHIVE).is_file():  # a folder, or a pipe, on which SQLite would wait for ever
+        set_aside(folder, ARCHIVE)
+        return 0, 0
     with TemporaryDirectory(dir=folder, prefix="salvage-") as place:
         with (
             closing(sqlite3.connect(f"{(folder / ARCHIVE).resolve().as_uri()}?mode=ro", uri=True)) as damaged,
@@ -159,7 +165,7 @@ def _copy_frames(damaged: sqlite3.Connection, archive: Archive, file: ArchivedFi
 
 
 def _readable_files(archive: Archive) -> Iterator[ArchivedFile]:
-    with suppress(sqlite3.DatabaseError):
+    with suppress(sqlite3.DatabaseError, UnspoolError):
         yield from archive.files()
 
 
@@ -171,4 +177,6 @@ def _readable_frames(database: sqlite3.Connection, source_id: int) -> Iterator[t
             rowids.append(rowid)
     for rowid in rowids:  # one by one: a damaged page costs the frames on it and no other
         with suppress(sqlite3.DatabaseError):
-            yield database.execute("SELECT start, length, data FROM frames WHERE rowid = ?", (rowid,)).fetchone()
+            frame = database.execute("SELECT start, length, data FROM frames WHERE rowid = ?", (rowid,)).fetchone()
+            if frame is not None:  # an index may name rows that a damaged table has lost
+                yield frame

@@ -42,10 +42,12 @@ def side_file_rows(source: Source, data: bytes) -> list[tuple[str, tuple[object,
         raise msgspec.DecodeError(f"nested too deeply: {error}") from error
 
 
-def history_row(entry: Entry) -> tuple[object, ...]:
-    """Return the row of a line of `history.jsonl`, decoded as `codec.HISTORY` does."""
+def history_row(entry: Entry) -> tuple[object, ...] | None:
+    """Return the row of a line of `history.jsonl`, decoded as `codec.HISTORY` does; None for another program's line."""
     record: object = entry.record
     assert isinstance(record, json.HistoryEntry)
+    if record.is_foreign:
+        return None
     when, pasted = _round(record.timestamp), _plain(record.pasted_contents)
     values = (entry.offset, when, record.display, record.project, record.session_id, pasted)
     return tuple(map(_storable, values))

@@ -12,7 +12,6 @@ Rules
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import sys
 import time
@@ -25,7 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 from unspool.errors import UnspoolError
-from unspool.files import MAX_SIDE_FILE, read_whole
+from unspool.files import MAX_SIDE_FILE, open_regular, read_whole
 from unspool.graph import FactsCollector
 from unspool.paths import is_encodable
 from unspool.prices import Price
@@ -45,8 +44,10 @@ from unspool.store.sync.changes import (
     pack_stamps,
     read_homes,
 )
+from unspool.store.sync.largest_window import update_largest_windows
 from unspool.store.sync.read_file import Batch, FailedRead, ReadTask, read_batches, read_or_fail
 from unspool.store.sync.write_rows import NEW_GENERATION_CHANGES, RowWriter
+from unspool.store.worker_processes import choose_workers
 
 STEPS = ("refilled", "looked", "read", "archived", "written", "counted", "committed", "missed", "done")
 """The places where a sync may be killed, in order; `read` to `committed` come once for each transaction. `refilled`
@@ -63,9 +64,6 @@ _TRANSACTION_BYTES = 32 * 1024 * 1024
 """Bytes of files that are written in one transaction, at least."""
 _TRANSACTION_FILES = 256
 """Files that are written in one transaction, at most."""
-_PARALLEL_BYTES = 8 * 1024 * 1024
-"""Bytes to read that are worth a second process."""
-_MAX_WORKERS = 8
 _MAX_KEPT_TEXT = 1024 * 1024
 """Bytes that are kept for the text index."""
 
@@ -88,6 +86,17 @@ class SyncReport(NamedTuple):
     seconds: float
     cpu_seconds: float
     peak_rss_bytes: int
+
+
+def combine_reports(reports: Sequence[SyncReport]) -> SyncReport:
+    """Return what the syncs of several folders did, as one."""
+    sums = {name: sum(getattr(report, name) for report in reports) for name in SyncReport._fields if name not in _APART}
+    failed = tuple(sorted(failed for report in reports for failed in report.failed))
+    return SyncReport(**sums, failed=failed, peak_rss_bytes=max(report.peak_rss_bytes for report in reports))
+
+
+_APART = ("failed", "peak_rss_bytes")
+"""Fields of a report that are not added up."""
 
 
 class SyncOptions(NamedTuple):
@@ -198,13 +207,6 @@ def _forget_lost_archive(database: sqlite3.Connection, archive: Archive) -> bool
     return True
 
 
-def choose_workers(size: int, wanted: int | None) -> int:
-    """Return how many processes read so many bytes; `wanted`, if that is said."""
-    if wanted is not None:
-        return wanted
-    return min(os.cpu_count() or 1, _MAX_WORKERS) if size > _PARALLEL_BYTES else 1
-
-
 def read_files(tasks: Sequence[tuple[int, ReadTask]], workers: int | None = None) -> Iterator[Batch | FailedRead]:
     """Yield the batches of files, read by several processes if that pays; a task comes with the bytes to read."""
     workers = choose_workers(sum(size for size, _ in tasks), workers)
@@ -235,7 +237,7 @@ class _Sync:
             if is_encodable(source.place):
                 sources.append(source)
             else:
-                self.failed.append(Skipped(source.path, "its name is not text"))
+                self.failed.append(Skipped(source.path, "its name is not valid UTF-8"))
         with transaction(self._database):
             home = self._find_or_add_home()
             self._reprice_if_needed()
@@ -255,7 +257,13 @@ class _Sync:
             synced = "UPDATE homes SET synced = ? WHERE id = ? AND path = ?"
             self._database.execute(synced, (now, home, str(self._root)))
             pack_stamps(self._database)
+            update_largest_windows(self._database, self._homes_without_windows())
         self._options.on_step("missed")
+
+    def _homes_without_windows(self) -> set[int]:
+        """Return the homes whose largest window may be another one now; a killed sync leaves them without a row."""
+        query = "SELECT id FROM homes WHERE id NOT IN (SELECT home_id FROM largest_windows)"
+        return self.writer.changed_homes | {id for (id,) in self._database.execute(query)}
 
     def _find_or_add_home(self) -> int:
         """Return the home that the folder is in. A new one is the folder, or the config folder that it is a part of."""
@@ -320,7 +328,9 @@ class _Sync:
 
     def _continue(self, size: int, known: SourceRow) -> tuple[int, ReadTask]:
         state = self._database.execute("SELECT state FROM states WHERE source_id = ?", (known.id,)).fetchone()
-        reread = self._options.archive and not known.archived
+        # A session without a state: its facts were made by other rules (`command_turns.sql`).
+        lacks_facts = known.kind == Kind.SESSION.value and known.offset > 0 and not state
+        reread = (self._options.archive and not known.archived) or lacks_facts
         return size if reread else max(size - known.offset, 0), ReadTask(
             path=known.path,
             kind=known.kind,
@@ -338,6 +348,8 @@ class _Sync:
             if isinstance(result, FailedRead):
                 self.failed.append(Skipped(Path(result.path), result.reason))
                 continue
+            if result.unread:
+                self.failed.append(Skipped(Path(result.path), result.unread))
             portion.append(result)
             length = result.position.offset - result.start
             weight += length + sum(len(frame.data) for frame in result.frames)
@@ -412,7 +424,7 @@ class _Sync:
                 try:
                     portion.append((source, self._read_side_file(source)))
                 except UnspoolError as error:
-                    self.failed.append(Skipped(source.path, error.message))
+                    self.failed.append(Skipped(source.path, error.reason))
             on_step("read")
             with transaction(self._database):
                 for source, _ in portion:
@@ -431,7 +443,10 @@ class _Sync:
         from unspool.store.sync.side_rows import NEEDS_CONTENT  # most syncs have no side file
 
         is_archived = self._options.archive and source.kind in ARCHIVED_SIDE_KINDS
-        return read_whole(source.path, MAX_SIDE_FILE) if is_archived or source.kind in NEEDS_CONTENT else b""
+        if is_archived or source.kind in NEEDS_CONTENT:
+            return read_whole(source.path, MAX_SIDE_FILE)
+        with open_regular(source.path):  # it is not read, but whether it can be is reported as for all others
+            return b""
 
     def _archive_side_files(self, portion: list[tuple[Source, bytes]]) -> None:
         """Put side files into the archive, each in place of what it was."""

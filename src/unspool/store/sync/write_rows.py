@@ -3,7 +3,8 @@
 Rules
   1. A file that became another one starts a new generation; what the old one had stays.
   2. The offset of a file and the rows of the lines before it are written together.
-  3. Each response is counted once for each home (`recount`).
+  3. Each response is counted once for each home (`recount`), and has the session that pays for it
+     (`prices/paying_session.py`).
   4. In a home that was empty before, a response that was met once is in one file, and only those met twice are looked
      up. In any other home all are looked up, and so they are when there are more ids than memory allows.
 """
@@ -15,7 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from unspool.prices import Response, ResponseCounter, file_stem
+from unspool.prices import Response, ResponseCounter, attribute_responses, file_stem
 from unspool.read import Change, Source
 from unspool.store.answer_rows import (
     ANSWER_COLUMNS,
@@ -26,6 +27,7 @@ from unspool.store.answer_rows import (
     response_from_row,
 )
 from unspool.store.sync.changes import INDEXED_KINDS, SOURCE_COLUMNS, SourceRow
+from unspool.store.sync.largest_window import forget_largest_windows
 from unspool.store.sync.read_file import Batch, session_row
 
 MAX_HELD_IDS = 200_000
@@ -33,6 +35,7 @@ MAX_HELD_IDS = 200_000
 
 _IDS_PER_QUERY = 400
 _SIZE = ANSWER_COLUMNS.index("size")
+_TIME = ANSWER_COLUMNS.index("time")
 
 
 NEW_GENERATION_CHANGES = frozenset({Change.REPLACED, Change.TRUNCATED, Change.REWRITTEN})
@@ -73,6 +76,10 @@ class RowWriter:
         """Files whose sums are out of date."""
         self._repeated_ids: dict[int, RepeatedIds] = {}
         """By home."""
+        self._changed_since: dict[int, int | None] = {}
+        """By home, the time of the earliest response that has changed; None: it may be any."""
+        self.changed_homes: set[int] = set()
+        """Homes whose responses have changed."""
         self.added = 0
         self.generations = 0
 
@@ -105,6 +112,7 @@ class RowWriter:
         if batch.replaces_rows and batch.is_first:
             for table in ("answers", "limits", "bad_lines", "history"):
                 self._database.execute(f"DELETE FROM {table} WHERE source_id = ? AND generation = ?", key)
+            self._note_change(source.home_id, None)
         self._add_answers(source, generation, batch)
         self._add("limits", [(*key, *row) for row in batch.limits])
         self._add("bad_lines", [(*key, *row) for row in batch.bad_lines])
@@ -153,6 +161,7 @@ class RowWriter:
             for row in self._database.execute(query, (home_id,))
         ]
         self._unsummed.update(int(str(row[1])) for row in rows)
+        self._note_change(home_id, None)
         self._replace_answers(rows)
         self._recount(home_id, {str(row[0]) for row in rows if row[ANSWER_COLUMNS.index("copies")] != 1})
 
@@ -186,6 +195,9 @@ class RowWriter:
             new = answer_row(place, response, row[-2], self._prices)
             rows.append((*new[:_SIZE], row[_SIZE], *new[_SIZE + 1 :]))  # the size is that of this file
             self._unsummed.add(place.source_id)
+            for time in (row[_TIME], new[_TIME]):
+                if isinstance(time, int):
+                    self._note_change(home_id, time)
         self._replace_answers(rows)
 
     def _replace_answers(self, rows: Iterable[Sequence[object]]) -> None:
@@ -194,7 +206,8 @@ class RowWriter:
         )
 
     def _add_answers(self, source: SourceRow, generation: int, batch: Batch) -> None:
-        responses = batch.responses
+        session_id = source.session_id or (file_stem(source.path) if source.kind == "session" else None)
+        responses = attribute_responses(batch.responses, source.path, session_id)
         if batch.start:
             responses = [self._merge(source.id, generation, response) for response in responses]
         if responses:
@@ -205,7 +218,15 @@ class RowWriter:
                 self._repeated_ids[source.home_id] = RepeatedIds(is_complete=was_empty)
             self._repeated_ids[source.home_id].add(responses)
             place = AnswerPlace(source.id, generation, source.home_id, 1, 1)
-            self._add("answers", [answer_row(place, response, source.project, self._prices) for response in responses])
+            rows = [answer_row(place, response, source.project, self._prices) for response in responses]
+            self._add("answers", rows)
+            if times := [time for row in rows if isinstance(time := row[_TIME], int)]:
+                self._note_change(source.home_id, min(times))
+
+    def _note_change(self, home_id: int, time: int | None) -> None:
+        """Note when the earliest response was that has changed."""
+        known = self._changed_since.get(home_id, time)
+        self._changed_since[home_id] = None if known is None or time is None else min(known, time)
 
     def _merge(self, source_id: int, generation: int, response: Response) -> Response:
         """Return a response merged with the earlier lines of the same file."""
@@ -262,6 +283,10 @@ class RowWriter:
                 # Remembered sums leave out the files in `unsummed`: with another one in there they are wrong.
                 self._database.execute("DELETE FROM remembered")
             self._unsummed.clear()
+        for home_id, since in self._changed_since.items():
+            forget_largest_windows(self._database, home_id, since)
+            self.changed_homes.add(home_id)
+        self._changed_since.clear()
         for table, rows_of in self._pending.items():
             query = f"INSERT OR REPLACE INTO {table} VALUES ({_placeholders(len(rows_of[0]))})"
             self._database.executemany(query, rows_of)

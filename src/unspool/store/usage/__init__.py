@@ -10,16 +10,22 @@ from unspool.lazy_door import lazy_door
 if TYPE_CHECKING:
     from unspool.store.usage import report
     from unspool.store.usage.ledger import Ledger, UsageQuery, UsageSum, matches_project
+    from unspool.store.usage.ledger_files import FileLedger, read_lines
     from unspool.store.usage.report import (
-        PERIODS, UsageFigures, UsageReport, UsageRequest, UsageRow, build_report, total_of_rows,
+        PERIODS, UsageFigures, UsageReport, UsageRequest, UsageRow, build_report, parse_request, report_usage,
+        total_of_rows,
     )
 
 __all__ = [
-    "PERIODS", "Ledger", "UsageFigures", "UsageQuery", "UsageReport", "UsageRequest", "UsageRow", "UsageSum",
-    "build_report", "matches_project", "report", "total_of_rows",
+    "PERIODS", "FileLedger", "Ledger", "UsageFigures", "UsageQuery", "UsageReport", "UsageRequest", "UsageRow",
+    "UsageSum", "build_report", "matches_project", "parse_request", "read_lines", "report", "report_usage",
+    "total_of_rows",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "ledger": "Ledger UsageQuery UsageSum matches_project",
-    "report": "PERIODS UsageFigures UsageReport UsageRequest UsageRow build_report total_of_rows",
+    "ledger_files": "FileLedger read_lines",
+    "report":
+        "PERIODS UsageFigures UsageReport UsageRequest UsageRow build_report parse_request report_usage "
+        "total_of_rows",
 })

@@ -1,12 +1,10 @@
 """Builds the usage report by 5-hour window, in which Claude's limits are counted (`unspool usage blocks`).
 
 Rules
-  1. A window begins at the hour (of UTC, whatever the zone) of its first response and lasts 5 hours. The first response
-     at its end or later begins the next one; so does, by that, one more than 5 hours after the response before it.
+  1. What a window is, `prices/windows.py` says.
   2. Windows belong to the account: they are found among all responses, then filled with those that are asked for.
      A window that has one of these in the time asked for is shown whole.
-  3. Where there was no response for more than 5 hours there is a gap, from the end of a window to the next start.
-  4. Responses without a time come last, in a row without a start.
+  3. Responses without a time come last, in a row without a start.
 """
 
 from __future__ import annotations
@@ -17,19 +15,24 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta, tzinfo
 from datetime import time as clock_time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from unspool.errors import UsageError
-from unspool.store.times import format_time, local_time, milliseconds_of, parse_zone
-from unspool.store.usage.report import PERIODS, UsageReport, UsageRow, total_of_rows, total_of_sums, unpriced_models
+from unspool.format import format_time, local_time, milliseconds_of, parse_zone
+from unspool.prices import HOUR, MINUTE, UsageWindow, WindowLimit, choose_limit, find_windows, rate_per
+from unspool.store.usage.report import (
+    PERIODS,
+    UsageReport,
+    UsageRow,
+    split_by_model,
+    total_of_rows,
+    total_of_sums,
+    unpriced_models,
+)
 
 if TYPE_CHECKING:
     from unspool.store.usage.ledger import LimitNotice, UsageSum
     from unspool.store.usage.report import UsageRequest
-
-MINUTE = 60_000
-HOUR = 60 * MINUTE
-WINDOW = 5 * HOUR
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _SECONDS = re.compile(r"\|(\d{10})\b", re.ASCII)
@@ -41,14 +44,6 @@ _RESETS = re.compile(
     (?:\.?\s*\((?P<zone>[\w/+:-]{{1,64}})\))?""",
     re.ASCII | re.IGNORECASE | re.VERBOSE,
 )
-
-
-class UsageWindow(NamedTuple):
-    """Five hours of use, or a gap, in milliseconds since 1970; its end is not in it."""
-
-    start: int
-    end: int
-    is_gap: bool = False
 
 
 def build_window_report(
@@ -70,7 +65,12 @@ def build_window_report(
             filled.setdefault(windows[bisect_right(starts, usage.time) - 1], []).append(usage)
     shown = _between(windows, {window for window, sums in filled.items() if _has_any(sums, since, until)})
     timed_limits = [limit for limit in limits if limit.time is not None]
-    rows = [_row(window, filled.get(window, []), timed_limits, now, request.zone) for window in shown]
+    active = next((window for window in windows if not window.is_gap and window.start <= now < window.end), None)
+    limit = _find_limit(every, windows, active, request.limits) if active else None
+    rows = [
+        _row(window, filled.get(window, []), timed_limits, request, limit if window == active else None)
+        for window in shown
+    ]
     if request.order == "desc":
         rows.reverse()
     if since is not None or until is not None:
@@ -79,25 +79,6 @@ def build_window_report(
         rows.append(UsageRow(dict.fromkeys(PERIODS["blocks"].labels) | _NEITHER, total_of_sums(untimed)))
     counted = [usage for window in shown for usage in filled.get(window, [])] + untimed
     return UsageReport("blocks", rows, total_of_rows(rows), unpriced_models(counted))
-
-
-def find_windows(times: Iterable[int | None]) -> list[UsageWindow]:
-    """Return the windows of responses at these times, with the gaps between them, the oldest first.
-
-    >>> find_windows([0, 6 * HOUR])
-    [UsageWindow(start=0, end=18000000, is_gap=False), UsageWindow(start=18000000, end=21600000, is_gap=True), \
-UsageWindow(start=21600000, end=39600000, is_gap=False)]
-    """
-    windows: list[UsageWindow] = []
-    last = 0
-    for time in sorted(time for time in times if time is not None):
-        if not windows or time >= windows[-1].end:
-            start = time - time % HOUR
-            if windows and time - last > WINDOW and windows[-1].end < start:
-                windows.append(UsageWindow(windows[-1].end, start, is_gap=True))
-            windows.append(UsageWindow(start, start + WINDOW))
-        last = time
-    return windows
 
 
 def parse_reset_time(notice: str, time: int, zone: tzinfo | None) -> int | None:
@@ -139,13 +120,37 @@ def _has_any(sums: Sequence[UsageSum], since: int | None, until: int | None) -> 
     return any((since is None or since <= time) and (until is None or time < until) for time in times)
 
 
+def _find_limit(
+    every: Sequence[UsageSum],
+    windows: Sequence[UsageWindow],
+    active: UsageWindow,
+    limits: tuple[int | None, int | None],
+) -> WindowLimit | None:
+    """Return the limit of the active window, of all responses: the one that is set, else the largest window before."""
+    used: dict[UsageWindow, tuple[int, int]] = {}
+    starts = [window.start for window in windows]
+    for usage in every:
+        if usage.time is not None:
+            window = windows[bisect_right(starts, usage.time) - 1]
+            cost, tokens = used.get(window, (0, 0))
+            used[window] = cost + usage.bill.cost_micros, tokens + total_of_sums((usage,)).total_tokens
+    earlier = [amounts for window, amounts in used.items() if window.start < active.start]
+    largest = (max((cost for cost, _ in earlier), default=None), max((tokens for _, tokens in earlier), default=None))
+    return choose_limit(used.get(active, (0, 0)), limits, largest)
+
+
 def _row(
-    window: UsageWindow, sums: Sequence[UsageSum], limits: Sequence[LimitNotice], now: int, zone: tzinfo | None
+    window: UsageWindow,
+    sums: Sequence[UsageSum],
+    limits: Sequence[LimitNotice],
+    request: UsageRequest,
+    limit: WindowLimit | None,
 ) -> UsageRow:
+    now, zone = milliseconds_of(request.now), request.zone
     figures, times = total_of_sums(sums), [usage.time for usage in sums if usage.time is not None]
     is_active = not window.is_gap and window.start <= now < window.end
     passed = max(times) - min(times) if times else 0
-    hourly = _rate(figures.cost_micros, HOUR, passed)
+    hourly = rate_per(HOUR, figures.cost_micros, passed)
     projected = None
     if is_active and hourly is not None:
         projected = figures.cost_micros + hourly * (window.end - now) // HOUR
@@ -155,17 +160,14 @@ def _row(
         window.is_gap,
         is_active,
         format_time(max(times, default=None), zone),
-        _rate(figures.total_tokens, MINUTE, passed),
+        rate_per(MINUTE, figures.total_tokens, passed),
         hourly,
         projected,
         format_time(_last_reset(window, limits, zone), zone, "seconds"),
+        *((limit.unit, limit.amount, limit.is_learned, limit.used_percent) if limit else (None,) * 4),
     )
-    return UsageRow(dict(zip(PERIODS["blocks"].labels, labels, strict=True)), figures)
-
-
-def _rate(amount: int, unit: int, passed: int) -> int | None:
-    """Return the amount in a unit of time, rounded; None if less than a minute passed."""
-    return (amount * unit * 2 + passed) // (passed * 2) if passed >= MINUTE else None
+    by_model = split_by_model(sums) if request.breakdown else ()
+    return UsageRow(dict(zip(PERIODS["blocks"].labels, labels, strict=True)), figures, by_model)
 
 
 def _last_reset(window: UsageWindow, limits: Iterable[LimitNotice], zone: tzinfo | None) -> int | None:

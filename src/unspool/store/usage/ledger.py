@@ -4,8 +4,9 @@
 the files; the reports do not know which.
 
 Rules
-  1. A report covers the folder it was asked for. Where that is a home, the marks in `answers` say what counts; in a
-     part of a home, or around several, what counts is found anew among the files that are there.
+  1. A report covers the folders it was asked for. Where that is a home, the marks in `answers` say what counts, and so
+     they do in several homes of which no two have the same response. In homes that share responses what counts is
+     found anew among the rows of all copies; in a part of a home, and around several, among the lines of the files.
   2. What was added up is remembered without the files in `unsummed`, whose answers are added up anew: a session that
      goes on changes nothing else. The writer forgets it when another file joins them.
   3. Nothing heavy is imported: a report of a store that is up to date needs no more than this.
@@ -15,23 +16,28 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+from unspool.format import DAY, DAYS_FROM, DAYS_TO, QUARTER, milliseconds
 from unspool.prices import Bill
-from unspool.store.database import IN_FOLDER, folder_parameters, snapshot, transaction
+from unspool.store.database import IN_FOLDER, Roots, folder_parameters, list_roots, snapshot, transaction
 from unspool.store.sync.changes import read_homes
-from unspool.store.times import DAY, DAYS_FROM, DAYS_TO, QUARTER, milliseconds
+
+if TYPE_CHECKING:
+    from unspool.prices import Price
 
 KEY_COLUMNS = {"session": "session_id", "agent": "agent_id", "project": "project", "branch": "branch"}
 """What rows may be grouped by, and the name of that field and column."""
+FILE = "file"
+"""What rows may be grouped by too: the file with the copy that counts."""
 
 
 class UsageQuery(NamedTuple):
     """Which responses are added up, and what they are grouped by."""
 
     keys: frozenset[str] = frozenset()
-    """Of `session`, `agent`, `project`, `branch`: what rows must not be added up across. Models and times never are."""
+    """Of `session`, `agent`, `project`, `branch`, `file`: what rows must not be added up across. Models and times never
+    are."""
     since: int | None = None
     """Milliseconds since 1970, included."""
     until: int | None = None
@@ -54,11 +60,22 @@ class UsageSum(NamedTuple):
     time: int | None
     """Milliseconds since 1970, of the earliest line; of several responses any moment of their quarter of an hour."""
     session: str | None
+    """The session that pays (`prices/paying_session.py`)."""
     agent: str | None
     project: str | None
     branch: str | None
     model: str | None
+    file: str | None
+    """The path of the file with the copy that counts."""
     bill: Bill
+
+
+FileCost: TypeAlias = tuple[str | None, str | None, int, int]
+"""What a session pays for a file: the path, the session, micro-dollars, and tokens without a price."""
+
+
+FILE_COSTS = UsageQuery(frozenset({"session", FILE}), days=())
+"""The query whose sums have what each file cost."""
 
 
 class LimitNotice(NamedTuple):
@@ -77,6 +94,9 @@ class Ledger(Protocol):
 
     def sums(self, query: UsageQuery) -> list[UsageSum]:
         """Return the responses of a query, added up as far as that is allowed."""
+
+    def file_costs(self) -> list[FileCost]:
+        """Return what each file cost, by the session that pays; a file may have several rows for one session."""
 
     def explain(self, query: UsageQuery) -> UsageExplanation:
         """Return which lines were counted, merged and dropped, and why."""
@@ -103,57 +123,107 @@ _ADD_UP = f"""INSERT INTO spent
 
 
 class StoreLedger:
-    """What was billed in a folder, as the store knows it."""
+    """What was billed in some folders, as the store knows it."""
 
-    def __init__(self, database: sqlite3.Connection, root: Path, open_files: Callable[[], Ledger]) -> None:
-        self._database, self._root = database, root
+    def __init__(
+        self,
+        database: sqlite3.Connection,
+        roots: Roots,
+        open_files: Callable[[], Ledger],
+        overrides: Sequence[Price] = (),
+    ) -> None:
+        self._database, self._roots, self._overrides = database, list_roots(roots), overrides
         self._open_files = open_files
         """Returns a ledger of the lines themselves, for what the store does not keep."""
 
     def sums(self, query: UsageQuery) -> list[UsageSum]:
         """Return the responses of a query, added up as far as that is allowed."""
-        home = self._home_id()
-        if home is None:
+        homes = self._home_ids()
+        if not homes:
             return self._open_files().sums(query)
+        if len(homes) > 1 and self._share_responses(homes):
+            from unspool.store.usage.ledger_files import RowLedger  # rule 3
+
+            return RowLedger(self._database, homes, self._overrides).sums(query)
+        return [summed for home in homes for summed in self._home_sums(home, query)]
+
+    def file_costs(self) -> list[FileCost]:
+        """Return what each file cost, by the session that pays.
+
+        A list of sessions asks for this. Of 8,000 files `sums` takes four times as long: its rows have all of a bill.
+        """
+        homes = self._home_ids()
+        if not homes:
+            return self._open_files().file_costs()
+        if len(homes) > 1 and self._share_responses(homes):
+            return costs_of_sums(self.sums(FILE_COSTS))
+        paths = self._read_paths()
+        return [
+            (paths.get(source), session, cost, unpriced)
+            for home in homes
+            for source, session, cost, unpriced in self._home_file_costs(home)
+        ]
+
+    def _home_file_costs(self, home: int) -> Sequence[Sequence[Any]]:
+        columns, groups = "source_id, session_id, sum(cost_micros), sum(unpriced_tokens)", "source_id, session_id"
+        settled = f"""SELECT {columns} FROM spent WHERE home_id = {home} AND source_id NOT IN unsummed
+            GROUP BY {groups}"""
+        counted = f"SELECT {columns} FROM answers WHERE counted = 1 AND home_id = {home}"
+        rows = self._remembered_rows(settled, f"{counted} AND source_id IN unsummed GROUP BY {groups}")
+        return self._database.execute(f"{counted} GROUP BY {groups}").fetchall() if rows is None else rows
+
+    def _home_sums(self, home: int, query: UsageQuery) -> list[UsageSum]:
         keys = [column if key in query.keys else "NULL" for key, column in KEY_COLUMNS.items()]
         is_everything = query._replace(keys=frozenset(), days=None) == UsageQuery()
-        if is_everything and (sums := self._remembered_sums(*_sum_statements(query, home, keys))) is not None:
-            return sums
+        if is_everything and (rows := self._remembered_rows(*_sum_statements(query, home, keys))) is not None:
+            sums = _make_sums(rows)
+            return self._with_paths(sums) if FILE in query.keys else sums
         where, values = "counted = 1 AND home_id = ?", [home]
         if query.since is not None:
             where, values = where + " AND time >= ?", [*values, query.since]
         if query.until is not None:
             where, values = where + " AND time < ?", [*values, query.until]
         in_project, names = self._project_condition(home, query.project)
-        groups = ["time", *keys, "model", "id"] if query.exact else [f"time / {QUARTER}", *keys, "model"]
-        statement = f"""SELECT min(time), {", ".join(keys)}, model, {", ".join(_SUMS)} FROM answers
+        file = "source_id" if FILE in query.keys else "NULL"
+        groups = ["time", *keys, "model", "id"] if query.exact else [f"time / {QUARTER}", *keys, "model", file]
+        statement = f"""SELECT min(time), {", ".join(keys)}, model, {file}, {", ".join(_SUMS)} FROM answers
             WHERE {where}{in_project} GROUP BY {", ".join(groups)}"""
-        return _make_sums(self._database.execute(statement, [*values, *names]))
+        sums = _make_sums(self._database.execute(statement, [*values, *names]))
+        return self._with_paths(sums) if FILE in query.keys else sums
+
+    def _with_paths(self, sums: list[UsageSum]) -> list[UsageSum]:
+        """Return sums with the path of each file in place of its id."""
+        paths = self._read_paths()
+        return [usage._replace(file=paths.get(usage.file)) for usage in sums]
+
+    def _read_paths(self) -> dict[object, str]:
+        """Return the path of each file, by its id."""
+        return dict(self._database.execute("SELECT id, path FROM sources").fetchall())
 
     def limits(self) -> list[LimitNotice]:
         """Return when limits were reached."""
         query = f"""SELECT DISTINCT time, notice FROM limits JOIN sources ON sources.id = limits.source_id
             WHERE {IN_FOLDER} ORDER BY time"""
-        return [LimitNotice(*row) for row in self._database.execute(query, folder_parameters(self._root))]
+        return [LimitNotice(*row) for row in self._database.execute(query, folder_parameters(self._roots))]
 
     def explain(self, query: UsageQuery) -> UsageExplanation:
         """Return which lines were counted, merged and dropped, and why: the lines are read for it."""
         return self._open_files().explain(query)
 
-    def _remembered_sums(self, settled: str, growing: str) -> list[UsageSum] | None:
+    def _remembered_rows(self, settled: str, growing: str) -> list[Sequence[Any]] | None:
         """Return what two statements give, the first run once while that holds; None if it cannot be kept."""
         import json
 
         with snapshot(self._database):
             known = self._database.execute("SELECT answer FROM remembered WHERE question = ?", (settled,)).fetchone()
             if known is not None:
-                return _make_sums([*json.loads(known[0]), *self._database.execute(growing)])
+                return [*json.loads(known[0]), *self._database.execute(growing)]
         try:
             with transaction(self._database):
                 self._add_up()
                 rows = self._database.execute(settled).fetchall()
                 self._database.execute("INSERT OR REPLACE INTO remembered VALUES (?, ?)", (settled, json.dumps(rows)))
-                return _make_sums([*rows, *self._database.execute(growing)])
+                return [*rows, *self._database.execute(growing)]
         except sqlite3.OperationalError:  # the store cannot be written: the answers themselves will do
             return None
 
@@ -165,13 +235,21 @@ class StoreLedger:
             self._database.execute("DELETE FROM unsummed")
             self._database.execute("DELETE FROM remembered")
 
-    def _home_id(self) -> int | None:
-        """Return the home that the folder is; None if it is a part of one, or others are inside."""
-        root, inside = str(self._root), folder_parameters(self._root)["first"]
+    def _home_ids(self) -> list[int]:
+        """Return the homes that the folders are; none if one is a part of a home, or has others inside."""
         homes = read_homes(self._database)
+        ids = {row.path: row.id for row in homes}
+        found = [ids.get(str(root)) for root in self._roots]
+        inside = tuple(folder_parameters(root)["first"] for root in self._roots)
         if any(row.path.startswith(inside) for row in homes):
-            return None
-        return next((row.id for row in homes if row.path == root), None)
+            return []
+        return [id for id in found if id is not None] if None not in found else []
+
+    def _share_responses(self, homes: Sequence[int]) -> bool:
+        """Tell whether a response is in more than one of some homes, each of which counts it."""
+        chosen = ", ".join(map(str, homes))
+        query = f"SELECT 1 FROM answers WHERE counted = 1 AND home_id IN ({chosen}) GROUP BY id HAVING count(*) > 1"
+        return self._database.execute(f"{query} LIMIT 1").fetchone() is not None
 
     def _project_condition(self, home: int, project: str | None) -> tuple[str, Sequence[Any]]:
         """Return what restricts a statement to a project, and its values."""
@@ -191,14 +269,20 @@ class StoreLedger:
         return f" AND (coalesce(cwd, ''), source_id) IN (VALUES {pairs})", values
 
 
+def costs_of_sums(sums: Iterable[UsageSum]) -> list[FileCost]:
+    """Return what each file cost, given the sums of `FILE_COSTS`."""
+    return [(one.file, one.session, one.bill.cost_micros, one.bill.unpriced_tokens) for one in sums]
+
+
 def _make_sums(rows: Iterable[Sequence[Any]]) -> list[UsageSum]:
     return [UsageSum._make((*row[:_BILL], Bill._make(row[_BILL:]))) for row in rows]
 
 
 def _sum_statements(query: UsageQuery, home: int, keys: Sequence[str]) -> tuple[str, str]:
     """Return what selects the sums of a home: of the files that have settled, and of those that grow."""
-    groups = ", ".join([*_time_groups(query), *(key for key in keys if key != "NULL"), "model"])
-    columns = f"min(time), {', '.join(keys)}, model"
+    file = "source_id" if FILE in query.keys else "NULL"
+    groups = ", ".join([*_time_groups(query), *(key for key in (*keys, file) if key != "NULL"), "model"])
+    columns = f"min(time), {', '.join(keys)}, model, {file}"
     settled = f"""SELECT {columns}, {", ".join(f"sum({name})" for name in Bill._fields)} FROM spent
         WHERE home_id = {home} AND source_id NOT IN unsummed GROUP BY {groups}"""
     growing = f"""SELECT {columns}, {", ".join(_SUMS)} FROM answers

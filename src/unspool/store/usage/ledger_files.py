@@ -1,7 +1,7 @@
-"""Adds up billed responses straight from the lines of files, without a store.
+"""Adds up billed responses that are counted anew: those in the lines of files, or in the rows of several homes.
 
-In: the lines of files, on disk or in the archive. Out: a `Ledger`. It is used when there is no store yet, with
-`--no-store`, and for what the store does not keep.
+In: the lines of files, on disk or in the archive, or rows of the store. Out: a `Ledger`. Lines are read when there is
+no store yet, with `--no-store`, and for what the store does not keep; rows where several homes have the same responses.
 """
 
 from __future__ import annotations
@@ -14,19 +14,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unspool.errors import NotFound, UnspoolError
-from unspool.format import parse_timestamp
+from unspool.format import milliseconds, parse_timestamp
 from unspool.paths import project_name
-from unspool.prices import LineCounter, Price, Response, ResponseCounter, UnbilledLine, count_text, explain_cost
-from unspool.read import Kind, LineChunk, ReadLimits, read_line_chunks
-from unspool.store.answer_rows import PriceLookup
-from unspool.store.database import IN_FOLDER, folder_parameters
-from unspool.store.times import milliseconds
+from unspool.prices import (
+    LineCounter,
+    Price,
+    ReportTaker,
+    Response,
+    ResponseCounter,
+    UnbilledLine,
+    count_text,
+    explain_cost,
+    find_paying_session,
+    known_cost,
+)
+from unspool.read import Kind, LineChunk, ReadLimits, Skipped, read_line_chunks
+from unspool.store.answer_rows import ANSWER_SELECT, PriceLookup, response_from_row
+from unspool.store.database import IN_FOLDER, Roots, folder_parameters
 from unspool.store.usage.ledger import (
+    FILE,
+    FILE_COSTS,
     KEY_COLUMNS,
+    FileCost,
     LimitNotice,
     UsageExplanation,
     UsageQuery,
     UsageSum,
+    costs_of_sums,
     matches_project,
 )
 
@@ -46,37 +60,60 @@ class FileLines(NamedTuple):
     project: str | None
     """The key of its project."""
     lines: Iterable[LineChunk]
+    session: str | None = None
+    """The session that it belongs to by its place."""
 
 
-def read_lines(path: str, project: str | None) -> FileLines:
+def read_lines(path: str, project: str | None, session: str | None = None) -> FileLines:
     """Return the lines of a file on disk."""
-    return FileLines(path, project, read_line_chunks(path, _LIMITS))
+    return FileLines(path, project, read_line_chunks(path, _LIMITS), session)
 
 
 def read_stored_lines(
-    database: sqlite3.Connection, root: Path, open_archive: Callable[[], Archive]
+    database: sqlite3.Connection, roots: Roots, open_archive: Callable[[], Archive]
 ) -> Iterator[FileLines]:
     """Yield the lines of sessions and agents: of the files that are there, and of all that the archive has besides."""
-    query = f"""SELECT path, project, generation, gone FROM sources
+    query = f"""SELECT path, project, session_id, generation, gone FROM sources
         WHERE {IN_FOLDER} AND kind IN ('{Kind.SESSION.value}', '{Kind.AGENT.value}') ORDER BY path"""
-    for path, project, generation, gone in database.execute(query, folder_parameters(root)).fetchall():
+    for path, project, session, generation, gone in database.execute(query, folder_parameters(roots)).fetchall():
         if not gone:
-            yield read_lines(path, project)
+            yield read_lines(path, project, session)
         for number in range(1, generation + bool(gone)):
             try:
                 file = open_archive().find(path, number)
             except NotFound:  # the archive was off
                 continue
             frames = open_archive().read(file)
-            yield FileLines(path, project, (LineChunk(start, data, 0, len(data)) for start, data in frames))
+            yield FileLines(path, project, (LineChunk(start, data, 0, len(data)) for start, data in frames), session)
+
+
+def count_file(taker: ReportTaker[str], file: FileLines) -> tuple[list[UnbilledLine], str | None]:
+    """Count the responses of a file; return the lines that billed nothing, and why it could not be read to its end."""
+    tally = LineCounter(taker, file.file, file.file)
+    failed = None
+    try:
+        for lines in file.lines:
+            count_text(tally, *lines)
+            del lines  # it may be one of many megabytes: it is not held while the next one is read
+    except UnspoolError as error:  # costs no other file
+        failed = error.reason
+    tally.finish()
+    return tally.unbilled, failed
 
 
 class FileLedger:
     """What was billed in some files."""
 
-    def __init__(self, files: Iterable[FileLines], overrides: Sequence[Price] = ()) -> None:
+    def __init__(
+        self,
+        files: Iterable[FileLines],
+        overrides: Sequence[Price] = (),
+        on_failed: Callable[[Skipped], None] = lambda _: None,
+    ) -> None:
         self._files = files
         self._prices = PriceLookup(overrides)
+        self._on_failed = on_failed
+        """Called with each file that cannot be read, or not to its end."""
 
     def sums(self, query: UsageQuery) -> list[UsageSum]:
         """Return the responses of a query, those of a quarter of an hour as one where that is allowed."""
@@ -84,8 +121,8 @@ class FileLedger:
         if (query.project, query.since, query.until) != (None, None, None):
             chosen = (pair for pair in chosen if self._matches(*pair, query))
         if query.exact:
-            return [self._sum(source, [response]) for source, response in chosen]
-        told_apart = [key for key in KEY_COLUMNS if key in query.keys]
+            return self._sums([(source, [response]) for source, response in chosen], query)
+        told_apart = [key for key in (*KEY_COLUMNS, FILE) if key in query.keys]
         groups: dict[tuple[object, ...], tuple[str, list[Response]]] = {}
         for source, response in chosen:
             written = response.timestamp or ""
@@ -97,15 +134,34 @@ class FileLedger:
             else:  # stands alone
                 key = (written, response.model)
             if told_apart:
-                project = self._project(source, response) if "project" in told_apart else None
-                key += tuple(
-                    project if name == "project" else getattr(response, KEY_COLUMNS[name]) for name in told_apart
-                )
+                key += tuple(self._value(name, source, response) for name in told_apart)
             if (group := groups.get(key)) is None:
                 groups[key] = (source, [response])
             else:
                 group[1].append(response)
-        return [self._sum(source, group) for source, group in groups.values()]
+        return self._sums(groups.values(), query)
+
+    def file_costs(self) -> list[FileCost]:
+        """Return what each file cost, by the session that pays."""
+        return costs_of_sums(self.sums(FILE_COSTS))
+
+    def _sums(self, groups: Iterable[tuple[str, Sequence[Response]]], query: UsageQuery) -> list[UsageSum]:
+        sums = [self._sum(source, group) for source, group in groups]
+        return sums if FILE in query.keys else [usage._replace(file=None) for usage in sums]
+
+    def _value(self, key: str, source: str, response: Response) -> str | None:
+        """Return what a response is grouped by."""
+        match key:
+            case "session":
+                return self._session(source, response)
+            case "agent":
+                return response.agent_id
+            case "project":
+                return self._project(source, response)
+            case "branch":
+                return response.branch
+            case _:
+                return source
 
     def limits(self) -> list[LimitNotice]:
         """Return when limits were reached."""
@@ -120,9 +176,11 @@ class FileLedger:
             if not self._matches(once.source, best, query):
                 continue
             place = {"file": once.source, "offset": best.offset}
-            cost = self._prices.bill([best]).cost_micros
+            bill = self._prices.bill([best])
+            cost = known_cost(bill.cost_micros, bill.unpriced_tokens)
             why = "; ".join(explain_cost(best, self._prices.price(best)).reasons)
-            counted.append({**place, "id": best.id, **_numbers(best), "cost_micros": cost, "why": why})
+            paying = {"session": self._session(once.source, best)}
+            counted.append({**place, "id": best.id, **_numbers(best), **paying, "cost_micros": cost, "why": why})
             for source, offset in once.merged:
                 why = _why_merged(source, once.source)
                 merged.append({"file": source, "offset": offset, "id": best.id, "counted": place, "why": why})
@@ -139,13 +197,17 @@ class FileLedger:
         first = responses[0]
         return UsageSum(
             milliseconds(first.timestamp),
-            first.session_id,
+            self._session(source, first),
             first.agent_id,
             self._project(source, first),
             first.branch,
             first.model,
+            source,
             self._prices.bill(responses),
         )
+
+    def _session(self, source: str, response: Response) -> str:
+        return find_paying_session(response, source, self._read.sessions[source])
 
     def _project(self, source: str, response: Response) -> str | None:
         return project_name(response.cwd, self._read.projects[source])
@@ -158,28 +220,50 @@ class FileLedger:
         return _is_in_time(milliseconds(response.timestamp), query)
 
     @cached_property
-    def _read(self) -> _ReadFiles:
-        counting, projects = ResponseCounter[str](), dict[str, str | None]()
+    def _read(self) -> ReadResponses:
+        counting = ResponseCounter[str]()
+        projects, sessions = dict[str, str | None](), dict[str, str | None]()
         dropped: list[tuple[str, UnbilledLine]] = []
         for file in self._files:
-            projects[file.file] = file.project
-            tally = LineCounter(counting, file.file, file.file)
-            try:
-                for lines in file.lines:
-                    count_text(tally, *lines)
-                    del lines  # it may be one of many megabytes: it is not held while the next one is read
-            except UnspoolError:
-                pass  # a file that cannot be read costs no other; `unspool doctor` names it
-            tally.finish()
-            if tally.unbilled:
-                dropped += [(file.file, line) for line in tally.unbilled]
-        return _ReadFiles(counting, dropped, projects)
+            projects[file.file], sessions[file.file] = file.project, file.session
+            unbilled, failed = count_file(counting, file)
+            if failed is not None:
+                self._on_failed(Skipped(Path(file.file), failed))
+            if unbilled:
+                dropped += [(file.file, line) for line in unbilled]
+        return ReadResponses(counting, dropped, projects, sessions)
 
 
-class _ReadFiles(NamedTuple):
+class RowLedger(FileLedger):
+    """What was billed in several homes that have responses in common: each counts once among all their rows."""
+
+    def __init__(self, database: sqlite3.Connection, homes: Sequence[int], overrides: Sequence[Price] = ()) -> None:
+        super().__init__((), overrides)
+        self._database, self._homes = database, homes
+
+    @cached_property
+    def _read(self) -> ReadResponses:
+        query = f"""SELECT {ANSWER_SELECT}, s.session_id, s.project, s.path FROM answers a
+            JOIN sources s ON s.id = a.source_id
+            WHERE a.home_id IN ({", ".join(map(str, self._homes))}) ORDER BY s.path, a.generation"""
+        counting = ResponseCounter[str]()
+        projects, sessions = dict[str, str | None](), dict[str, str | None]()
+        for row in self._database.execute(query):
+            session, project, path = row[-3:]
+            projects[path], sessions[path] = project, session
+            counting.add(path, response_from_row(row))
+        return ReadResponses(counting, [], projects, sessions)
+
+
+class ReadResponses(NamedTuple):
+    """The responses of some files, the lines that billed nothing, and what is known of the files."""
+
     counting: ResponseCounter[str]
     dropped: list[tuple[str, UnbilledLine]]
     projects: dict[str, str | None]
+    """The key of the project of each source."""
+    sessions: dict[str, str | None]
+    """The session that each source belongs to by its place."""
 
 
 def _is_in_time(time: int | None, query: UsageQuery) -> bool:
@@ -190,7 +274,7 @@ def _is_in_time(time: int | None, query: UsageQuery) -> bool:
 
 def _why_merged(source: str, counted: str) -> str:
     if source == counted:
-        return "another line of the same response; the one with the most output counts"
+        return "another line of the same response; the line with the most output counts"
     return "a copy of the response in another file"
 
 

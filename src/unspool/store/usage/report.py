@@ -17,8 +17,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from unspool.prices import Bill
-from unspool.store.times import format_time, local_time, parse_time_range, zone_offsets
+from unspool.format import format_time, local_time, parse_time_range, zone_offsets
+from unspool.prices import Bill, known_cost
 from unspool.store.usage.ledger import UsageQuery, UsageSum
 
 if TYPE_CHECKING:
@@ -63,6 +63,10 @@ PERIODS: Final[Mapping[str, Period]] = MappingProxyType(
                 "cost_per_hour_micros",
                 "projected_cost_micros",
                 "resets_at",
+                "limit_unit",
+                "limit_amount",
+                "limit_is_learned",
+                "limit_used_percent",
             ),
             by_time=True,
             exact=True,
@@ -94,7 +98,13 @@ class UsageFigures(NamedTuple):
     estimated_cost_micros: int
     """The cost with that output."""
 
+    def data(self) -> dict[str, Any]:
+        """Return the figures as JSON has them: costs are None if there is no price for any of what was used."""
+        costs = {name: known_cost(getattr(self, name), self.unpriced_tokens) for name in _COSTS}
+        return self._asdict() | costs
 
+
+_COSTS = ("cost_micros", "estimated_cost_micros")
 _NOTHING = Bill(*[0] * len(Bill._fields))
 
 
@@ -103,10 +113,13 @@ class UsageRow(NamedTuple):
 
     labels: dict[str, Any]
     figures: UsageFigures
+    by_model: tuple[UsageRow, ...] = ()
+    """The same by model, if that was asked for."""
 
     def data(self) -> dict[str, Any]:
         """Return the row as JSON has it."""
-        return self.labels | self.figures._asdict()
+        row = self.labels | self.figures.data()
+        return row | {"breakdown": [part.data() for part in self.by_model]} if self.by_model else row
 
 
 class UsageReport(NamedTuple):
@@ -120,7 +133,7 @@ class UsageReport(NamedTuple):
 
     def data(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
-        return {"rows": [row.data() for row in self.rows], "totals": self.totals._asdict()}
+        return {"rows": [row.data() for row in self.rows], "totals": self.totals.data()}
 
 
 class UsageRequest(NamedTuple):
@@ -136,6 +149,10 @@ class UsageRequest(NamedTuple):
     project: str | None = None
     order: str | None = None
     """`asc` or `desc`: by time; where rows have none, by cost."""
+    breakdown: bool = False
+    """Whether each row comes with its figures by model."""
+    limits: tuple[int | None, int | None] = (None, None)
+    """Of a 5-hour window, as the user set them: micro-dollars and tokens."""
 
     @property
     def query(self) -> UsageQuery:
@@ -156,7 +173,8 @@ def parse_request(
 def report_usage(ledger: Ledger, request: UsageRequest) -> UsageReport:
     """Return the report of a request."""
     if request.period != "blocks":
-        return build_report(request.period, ledger.sums(request.query), request.zone, request.order)
+        sums = ledger.sums(request.query)
+        return build_report(request.period, sums, request.zone, request.order, breakdown=request.breakdown)
     from unspool.store.usage.five_hour_windows import build_window_report
 
     every = ledger.sums(UsageQuery(exact=True))
@@ -164,7 +182,9 @@ def report_usage(ledger: Ledger, request: UsageRequest) -> UsageReport:
     return build_window_report(every, chosen, ledger.limits(), request)
 
 
-def build_report(period: str, sums: Sequence[UsageSum], zone: tzinfo | None, order: str | None = None) -> UsageReport:
+def build_report(
+    period: str, sums: Sequence[UsageSum], zone: tzinfo | None, order: str | None = None, *, breakdown: bool = False
+) -> UsageReport:
     """Return a report by any period but blocks; `order` is `asc` or `desc`, by time or else by cost."""
     groups: dict[Key, list[UsageSum]] = {}
     if period in _CALENDAR:
@@ -174,7 +194,10 @@ def build_report(period: str, sums: Sequence[UsageSum], zone: tzinfo | None, ord
     else:
         for usage in sums:
             groups.setdefault(_key(period, usage), []).append(usage)
-    rows = [UsageRow(_labels(period, key, group, zone), total_of_sums(group)) for key, group in groups.items()]
+    rows = [
+        UsageRow(_labels(period, key, group, zone), total_of_sums(group), split_by_model(group) if breakdown else ())
+        for key, group in groups.items()
+    ]
     return UsageReport(period, sort_rows(rows, period, order), total_of_rows(rows), unpriced_models(sums))
 
 
@@ -189,6 +212,35 @@ def total_of_sums(sums: Iterable[UsageSum]) -> UsageFigures:
         models=tuple(sorted({usage.model for usage in sums if usage.model})),
         total_tokens=bill.input_tokens + bill.output_tokens + bill.cache_read_tokens + writes,
     )
+
+
+def split_by_model(sums: Iterable[UsageSum]) -> tuple[UsageRow, ...]:
+    """Return the figures of each model in some sums, the most expensive first."""
+    models: dict[str | None, list[UsageSum]] = {}
+    for usage in sums:
+        models.setdefault(usage.model or None, []).append(usage)
+    rows = [UsageRow({"model": model}, total_of_sums(group)) for model, group in models.items()]
+    return tuple(sort_rows(rows, "model", None))
+
+
+def keep_newest(report: UsageReport, count: int | None, *, all_totals: bool) -> UsageReport:
+    """Return a report with its newest rows only; rows without a time by cost, the largest first.
+
+    With `all_totals` the totals stay those of all rows.
+    """
+    if count is None:
+        return report
+    first, rows = PERIODS[report.period].labels[0], report.rows
+    if report.period == "session":
+        newest = sorted(rows, key=lambda row: row.labels["last"] or "", reverse=True)[:count]
+    elif PERIODS[report.period].by_time:
+        timed = [row for row in rows if row.labels[first] is not None and not row.labels.get("is_gap")]
+        newest = sorted(timed, key=lambda row: str(row.labels[first]), reverse=True)[:count]
+    else:
+        newest = rows[:count]
+    kept = set(map(id, newest))
+    shown = [row for row in rows if id(row) in kept]
+    return report._replace(rows=shown, totals=report.totals if all_totals else total_of_rows(shown))
 
 
 def total_of_rows(rows: Iterable[UsageRow]) -> UsageFigures:

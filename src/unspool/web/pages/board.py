@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Container, Iterable
+from collections.abc import AsyncIterator, Collection, Container, Iterable
 from datetime import datetime, time
 from typing import Final, NamedTuple
 
@@ -39,13 +39,15 @@ _DEFAULT_LIMIT: Final = 200_000
 _SIGNS: Final = {
     ActivityKind.PERMISSION: "?", ActivityKind.QUESTION: "?", ActivityKind.ERROR: "✗", ActivityKind.RUNNING: "▸",
     ActivityKind.THINKING: "▸", ActivityKind.AGENTS: "▸", ActivityKind.RETRYING: "↻", ActivityKind.COMPACTING: "▸",
-    ActivityKind.WAITING: "●", ActivityKind.INTERRUPTED: "■", ActivityKind.ENDED: "○", ActivityKind.IDLE: "·",
+    ActivityKind.BACKGROUND: "▸", ActivityKind.WAITING: "●", ActivityKind.INTERRUPTED: "■", ActivityKind.ENDED: "○",
+    ActivityKind.IDLE: "·",
 }  # fmt: skip
+_TIMED: Final = (ActivityKind.RUNNING, ActivityKind.BACKGROUND)
 _LAST_SESSIONS: Final = f"""
 SELECT s.session_id, path, s.title, s.project, s.cwd, s.branch, s.models, s.last, s.first_prompt, s.context_tokens,
   sources.project, s.started
 FROM sessions s JOIN sources ON sources.id = s.source_id
-WHERE {IN_FOLDER.replace("path", "sources.path")} AND s.hidden IS NULL AND s.last IS NOT NULL
+WHERE {IN_FOLDER} AND s.hidden IS NULL AND s.last IS NOT NULL
 ORDER BY s.last DESC LIMIT :most
 """
 _COSTS_TODAY: Final = """
@@ -74,7 +76,7 @@ def show_board(request: Request) -> Response:
 
 def stream_board(request: Request) -> Response:
     """Send the board whenever it has changed."""
-    return stream_events(_board_events(request, resume_position(request)))
+    return stream_events(_board_events(request, resume_position(request)), services_of(request).streams)
 
 
 async def _board_events(request: Request, seen: str) -> AsyncIterator[ServerEvent | None]:
@@ -132,7 +134,7 @@ def _list_idle(access: StoreAccess, known: Container[str], most: int) -> list[Bo
     if access.database is None:
         return []
     rows = []
-    for record in access.database.execute(_LAST_SESSIONS, {**folder_parameters(access.root), "most": most}):
+    for record in access.database.execute(_LAST_SESSIONS, {**folder_parameters(access.roots), "most": most}):
         id, path, title, project, cwd, branch, models, last, prompt, context, key, started = record
         if id not in known:
             row = BoardRow(
@@ -189,10 +191,10 @@ def _row_look(row: BoardRow, now: datetime) -> Json:
         "row": row,
         "key": _key(row),
         "href": _href(row),
-        "title": row.title or row.goal or "(waits for its first prompt)",
+        "title": row.title or row.goal or "(waiting for the first prompt)",
         "sign": _SIGNS[kind],
         # The page counts the seconds itself, beside the words.
-        "words": words.replace(f" {elapsed}", "", 1) if kind is ActivityKind.RUNNING else words,
+        "words": words.replace(f" {elapsed}", "", 1) if kind in _TIMED else words,
         "since": since.timestamp() if since else "",
         "elapsed": elapsed,
         "gauge": round(_GAUGE_PIXELS * share),
@@ -202,19 +204,20 @@ def _row_look(row: BoardRow, now: datetime) -> Json:
     }
 
 
-def live_signs(request: Request, ids: Container[str]) -> dict[str, Json]:
-    """Return sign, status and activity of sessions that are on the board: for the list of sessions."""
+def live_signs(request: Request, ids: Collection[str]) -> dict[str, Json]:
+    """Return sign, status and activity of sessions: for the list of sessions. What is not on the board is idle."""
     services = services_of(request)
     now = services.site.now()
-    return {
-        row.session_id: {
-            "sign": _SIGNS[row.verdict.activity.kind],
-            "status": row.status.value,
-            "words": describe_verdict(row.verdict, now),
-        }
-        for row in services.watcher.board.rows(now, ids)
-        if row.agent_id is None
-    }
+    idle = _sign(SessionStatus.IDLE, Verdict(Activity(ActivityKind.IDLE)), now)
+    rows = services.watcher.board.rows(now, ids)
+    # Of copies of a session the first counts, as on the board.
+    on_board = {row.session_id: _sign(row.status, row.verdict, now) for row in reversed(rows) if row.agent_id is None}
+    return {id: on_board.get(id, idle) for id in ids}
+
+
+def _sign(status: SessionStatus, verdict: Verdict, now: datetime) -> Json:
+    kind = verdict.activity.kind
+    return {"sign": _SIGNS[kind], "status": status.value, "kind": kind.value, "words": describe_verdict(verdict, now)}
 
 
 def _key(row: BoardRow) -> str:

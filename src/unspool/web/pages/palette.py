@@ -35,7 +35,7 @@ def list_places(request: Request) -> Response:
         {"title": name, "note": "page", "href": path} for name, path in _PAGES if words in name.lower()
     ]
     with services_of(request).site.open() as access:
-        values = {**folder_parameters(access.root), "words": words, "most": _MAX_SESSIONS}
+        values = {**folder_parameters(access.roots), "words": words, "most": _MAX_SESSIONS}
         found = access.database.execute(_SESSIONS, values) if access.database else ()
         places += [
             {"title": title or id, "note": project or "", "href": session_link(id)} for id, title, project in found

@@ -71,7 +71,7 @@ def _search(access: StoreAccess, site: Site, query: QueryParams, limit: int) -> 
     return search_corpora(
         [open_corpus(access)],
         parse_terms(request),
-        parse_filters(request, [access], site.now(), site.zone),
+        parse_filters(request, access, site.now(), site.zone),
         limit=limit,
         indexed_only=bool(query.get("indexed")) and request.regex is None,
     )

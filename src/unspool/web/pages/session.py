@@ -10,35 +10,80 @@ import msgspec
 from anyio import to_thread
 from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from unspool.errors import NotFound
 from unspool.export import Depth, parse_depth, parse_turn_range
 from unspool.page import PageView, find_text, read_detail, split_into_batches
 from unspool.page.html import Renderer, session_links
-from unspool.web.serving.responses import json_response, page_routes, respond, wants_json
+from unspool.store import IN_FOLDER, folder_parameters
+from unspool.store.catalog import find_session_ids
+from unspool.web.serving.responses import (
+    JSON_SUFFIX,
+    json_response,
+    link,
+    page_routes,
+    respond,
+    session_link,
+    wants_json,
+)
 from unspool.web.serving.services import services_of
 from unspool.web.serving.sse import KEEPALIVE_SECONDS, ServerEvent, resume_position, stream_events
 
-_AGENTS_COST: Final = """
+_AGENTS_COST: Final = f"""
 SELECT coalesce(sum(cost_micros), 0) FROM answers WHERE counted = 1 AND agent_id IS NOT NULL AND session_id = :id
-  AND source_id IN (SELECT id FROM sources WHERE session_id = :id
-                    UNION SELECT source_id FROM agents WHERE session_id = :id)
+  AND source_id IN (SELECT id FROM sources WHERE {IN_FOLDER} AND (session_id = :id
+                    OR id IN (SELECT source_id FROM agents WHERE session_id = :id)))
 """
+_MIN_PREFIX: Final = 4
+"""Characters of an id that are looked up."""
 _SANDBOX: Final = "default-src 'none'; sandbox"
 
 
 def show_session(request: Request) -> Response:
-    """Show a session, or one of its agents."""
+    """Show a session, or one of its agents; the beginning of an id leads to the session, or to a list of several."""
+    try:
+        return _show_session(request)
+    except NotFound:
+        found = _find_by_prefix(request)
+        if found is None:
+            raise
+        return found
+
+
+def _find_by_prefix(request: Request) -> Response | None:
+    """Return a redirect to the session whose id begins with the one asked for; None if there is none."""
+    id, site = _id(request), services_of(request).site
+    ids = [found for found, _ in find_session_ids(site.folder, site.roots, id)] if len(id) >= _MIN_PREFIX else []
+    if not ids or id in ids:
+        return None
+    if len(ids) > 1:
+        address = link(f"/sessions{JSON_SUFFIX if wants_json(request) else ''}", {"q": id, "hidden": 1})
+    else:
+        path, _, query = session_link(ids[0], **request.query_params).partition("?")
+        address = path + (JSON_SUFFIX if wants_json(request) else "") + (f"?{query}" if query else "")
+    return RedirectResponse(address, 302)
+
+
+def _show_session(request: Request) -> Response:
     id, agent = _id(request), _agent(request)
     cost = 0 if agent else _agents_cost(request, id)
     with _open(request) as (view, renderer):
         turns, depth = _turns(request, view), _depth(request)
+        row = None if agent else services_of(request).catalog.find(id, str(view.source.path))
         if wants_json(request):
-            return json_response({**view.to_dict(turns, depth), "agents_cost": cost})
+            paid = {"cost_micros": row.cost_micros, "unpriced_tokens": row.unpriced_tokens} if row else {}
+            return json_response({**view.to_dict(turns, depth), "agents_cost": cost, **paid})
         title = view.outline().head.title
-        body = renderer.page(view, depth, turns, drawer=_open_step(request, view, renderer), agents_cost=cost)
+        body = renderer.page(
+            view,
+            depth,
+            turns,
+            drawer=_open_step(request, view, renderer),
+            agents_cost=cost,
+            paid=row.cost_micros if row else None,
+        )
     return respond(request, "session_page.html", {"title": title, "id": id}, body=body)
 
 
@@ -50,7 +95,7 @@ def show_rows(request: Request) -> Response:
             return HTMLResponse(renderer.agent_rows(view, depth))
         batch = next((batch for batch in split_into_batches(view.index) if batch.id == query["block"]), None)
         if batch is None:
-            raise NotFound(f"no such part of the session: `{query['block']}`", hint="load the page again")
+            raise NotFound(f"no part of the session matches `{query['block']}`", hint="reload the page")
         return HTMLResponse(renderer.sections(view.sections.read_batch(batch, depth), view.outline().turns))
 
 
@@ -95,7 +140,7 @@ def show_image(request: Request) -> Response:
     with _open(request, with_agent=False) as (view, _):
         image = view.image(request.path_params["digest"])
     if image is None:
-        raise NotFound("there is no such picture in this session")
+        raise NotFound("no such image in this session")
     headers = {
         "content-security-policy": _SANDBOX,
         # The digest is part of the address: what is there never changes.
@@ -109,7 +154,8 @@ def stream_session(request: Request) -> Response:
     """Send the rows that are new or have changed since the position of the page."""
     since = resume_position(request)
     # Checked first: `int` raises for numbers of very many digits.
-    return stream_events(_session_events(request, int(since) if since.isdecimal() and len(since) < 19 else 0))
+    position = int(since) if since.isdecimal() and len(since) < 19 else 0
+    return stream_events(_session_events(request, position), services_of(request).streams)
 
 
 async def _session_events(request: Request, since: int) -> AsyncIterator[ServerEvent | None]:
@@ -139,7 +185,10 @@ def _growth_events(request: Request, since: int) -> tuple[str, list[ServerEvent]
 def _agents_cost(request: Request, id: str) -> int:
     """Return what the agents of a session have cost, as the store counts it: each response once."""
     with services_of(request).site.open() as access:
-        return 0 if access.database is None else int(access.database.execute(_AGENTS_COST, {"id": id}).fetchone()[0])
+        if access.database is None:
+            return 0
+        values = {**folder_parameters(access.roots), "id": id}
+        return int(access.database.execute(_AGENTS_COST, values).fetchone()[0])
 
 
 def _respond(request: Request, data: object, render: Callable[[], Markup]) -> Response:

@@ -57,7 +57,7 @@ def parse_request(query: QueryParams, site: Site) -> CatalogRequest:
         since, until = since or f"{month}-01", until or _last_day(month)
     has = tuple(name for name in values.get("has", "").split(",") if name)
     for name in has:
-        check_choice(name, HAS, "thing to have")
+        check_choice(name, HAS, "filter")
     filters = SessionFilters(
         text=values.get("q", ""),
         **{name: values.get(name) for name in ("project", "branch", "model", "tool", "file", "thread")},

@@ -34,7 +34,7 @@ _MAX_BYTES: Final = 200_000
 def show_overview(request: Request) -> Response:
     """Show how many documents of each kind there are."""
     with services_of(request).site.open() as access:
-        counts = side_documents.count_documents(_database(access), access.root)
+        counts = side_documents.count_documents(_database(access), access.roots)
     return respond(request, "library.html", {"counts": counts}, kinds=KINDS)
 
 
@@ -42,7 +42,7 @@ def show_documents(request: Request) -> Response:
     """Show the documents of one kind."""
     name, site = request.path_params["kind"], services_of(request).site
     if name not in KINDS:
-        raise NotFound(f"no such shelf: `{name}`", hint=f"there are {', '.join(KINDS)}")
+        raise NotFound(f"unknown section `{name}`", hint=f"use one of: {', '.join(KINDS)}")
     with site.open() as access:
         data = _READERS[name](access, request.query_params)
     more: Json = {"kind": name, "kinds": KINDS, "when": site.format_time}
@@ -53,23 +53,23 @@ def show_documents(request: Request) -> Response:
 
 def _database(access: StoreAccess) -> sqlite3.Connection:
     if access.database is None:
-        raise Unreadable("there is no store to read from", hint="`unspool doctor` says why")
+        raise Unreadable("the store is not available", hint="find the reason with `unspool doctor`")
     return access.database
 
 
 def _read_plans(access: StoreAccess, query: QueryParams) -> Json:
     database, slug = _database(access), query.get("name")
     if not slug:
-        return {"plans": side_documents.read_plans(database, access.root), "plan": None}
-    found = side_documents.read_plan(database, access.root, slug)
+        return {"plans": side_documents.read_plans(database, access.roots), "plan": None}
+    found = side_documents.read_plan(database, access.roots, slug)
     if found is None:
-        raise NotFound(f"no such plan: `{slug}`", hint="`/library/plans` lists what there is")
+        raise NotFound(f"no plan matches `{slug}`", hint="list plans at `/library/plans`")
     return {"plans": [], "plan": found}
 
 
 def _read_history(access: StoreAccess, query: QueryParams) -> Json:
     offset = parse_number(query, "offset", 0, example=100)
-    found = side_documents.read_prompts(_database(access), access.root, query.get("q", ""), offset)
+    found = side_documents.read_prompts(_database(access), access.roots, query.get("q", ""), offset)
     return {"prompts": found.rows, "total": found.total, "offset": offset}
 
 
@@ -85,7 +85,7 @@ def _read_versions(access: StoreAccess, query: QueryParams) -> Json:
     id = query.get("session")
     data: Json = {"sessions": [], "session": None, "files": [], "difference": None, "text": None}
     if not id:
-        return data | {"sessions": side_documents.read_versioned_sessions(_database(access), access.root)}
+        return data | {"sessions": side_documents.read_versioned_sessions(_database(access), access.roots)}
     session = access.home.session(id)
     known = file_versions.find_versions(session)
     data["session"] = {"id": session.id, "title": session.title}
@@ -99,7 +99,7 @@ def _read_versions(access: StoreAccess, query: QueryParams) -> Json:
 def _compare(session: Session, known: dict[str, list[FileHistoryVersion]], query: QueryParams) -> Json:
     path = query["file"]
     if path not in known:
-        raise NotFound(f"no such file in this session: `{path}`", hint="the list below has them all")
+        raise NotFound(f"this session changed no file that matches `{path}`", hint="choose a file from the list below")
     new = _find_version(known[path], query.get("to"), known[path][-1])
     earlier = [version for version in known[path] if version.number < new.number]
     old = _find_version(known[path], query.get("from"), earlier[-1] if earlier else None)
@@ -116,7 +116,7 @@ def _find_version(known: list[FileHistoryVersion], text: str | None, default: An
     found = [version for version in known if str(version.number) == text]
     if not found:
         numbers = ", ".join(str(version.number) for version in known)
-        raise NotFound(f"no such version of `{known[0].path}`: `{text}`", hint=f"it has {numbers}")
+        raise NotFound(f"`{known[0].path}` has no version `{text}`", hint=f"it has {numbers}")
     return found[-1]
 
 
@@ -131,11 +131,11 @@ def _decode(data: bytes) -> str:
 
 _READERS: Final[dict[str, Callable[[StoreAccess, QueryParams], Json]]] = {
     "plans": _read_plans,
-    "todos": lambda access, _: {"lists": side_documents.read_todos(_database(access), access.root)},
-    "tasks": lambda access, _: {"lists": side_documents.read_tasks(_database(access), access.root)},
+    "todos": lambda access, _: {"lists": side_documents.read_todos(_database(access), access.roots)},
+    "tasks": lambda access, _: {"lists": side_documents.read_tasks(_database(access), access.roots)},
     "history": _read_history,
-    "memory": lambda access, _: {"files": side_documents.read_memory(_database(access), access.root)},
-    "settings": lambda access, _: {"files": side_documents.read_settings(_database(access), access.root)},
+    "memory": lambda access, _: {"files": side_documents.read_memory(_database(access), access.roots)},
+    "settings": lambda access, _: {"files": side_documents.read_settings(_database(access), access.roots)},
     "versions": _read_versions,
 }
 

@@ -2,7 +2,7 @@
 
 Rules
   1. A query is part of the address, and only reads (`store/sql/engine.py`). No other page can make a browser send it:
-     the request guard refuses that.
+     the request guard refuses that. The page asks for a file with a form, which carries the page key (`auth.py`).
   2. It has a deadline, and ends when the browser has gone. Few run at once.
   3. A page shows some rows and the beginning of long cells; CSV and JSON have everything.
 """
@@ -16,6 +16,7 @@ from functools import partial
 from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import IO, Final, TypeVar
+from urllib.parse import parse_qs
 
 from anyio import to_thread
 from starlette.background import BackgroundTask
@@ -27,7 +28,7 @@ from unspool.errors import NotFound, Refused, Unreadable, UnspoolError, UsageErr
 from unspool.store import preferences
 from unspool.store.columns import parquet, public_tables
 from unspool.store.sql import QueryLimits, SqlEngine, fetch_text_rows, format_csv, format_json
-from unspool.web.serving.responses import Json, link, page_routes, respond
+from unspool.web.serving.responses import Json, page_routes, respond
 from unspool.web.serving.services import services_of
 from unspool.web.serving.site import Site
 
@@ -60,27 +61,35 @@ async def show_sql(request: Request) -> Response:
             data |= {"error": error.message, "hint": error.hint}
     view = {
         "tables": public_tables().values(),
-        "csv": link("/sql/rows.csv", q=query),
-        "json": link("/sql/rows.json", q=query),
         "complaint": (data["error"] or "").partition("\n"),
         "shown": _MAX_ROWS,
         "numbers": [kind.startswith(("DECIMAL", "DOUBLE", "FLOAT")) or "INT" in kind for kind in data["types"]],
     }
-    return respond(request, "sql.html", data, status=400 if data["error"] else 200, view=view)
+    response = respond(request, "sql.html", data, status=400 if data["error"] else 200, view=view)
+    # With `no-referrer`, a browser sends the origin of a form as `null`, which is nobody's. This tells no one else.
+    response.headers["referrer-policy"] = "same-origin"
+    return response
 
 
 async def download_rows(request: Request) -> Response:
     """Return all rows of a result as a file. Sending begins when it is complete: half of it would look like all."""
-    query, form = request.query_params.get("q", "").strip(), request.path_params["form"]
+    form = request.path_params["form"]
+    query = (await _form_value(request, "q") if request.method == "POST" else request.query_params.get("q", "")).strip()
     if form not in _FORMS:
-        raise NotFound("there is nothing at this address")
+        raise NotFound("page not found")
     if not query:
-        raise UsageError("nothing to ask", hint="as in `q=SELECT * FROM sessions`")
+        raise UsageError("no query", hint="pass one like `q=SELECT * FROM sessions`")
     format_rows, media_type = _FORMS[form]
     file = await _run_query(request, lambda engine: _write_file(format_rows(engine, query)))
     headers = {"content-disposition": f'attachment; filename="rows.{form}"'}
     pieces = iter(partial(file.read, 1 << 16), b"")
     return StreamingResponse(pieces, media_type=media_type, headers=headers, background=BackgroundTask(file.close))
+
+
+async def _form_value(request: Request, name: str) -> str:
+    """Return a field of the form that a request sends. Starlette's own parser needs another library."""
+    fields = parse_qs((await request.body()).decode("latin-1"), errors="replace")
+    return fields.get(name, [""])[0]
 
 
 def _write_file(pieces: Iterator[str]) -> IO[bytes]:
@@ -91,7 +100,7 @@ def _write_file(pieces: Iterator[str]) -> IO[bytes]:
         if file.tell() > _MAX_FILE_BYTES:
             file.close()
             raise Refused(
-                "the answer is too large for the page", hint="`unspool sql -o FILE` writes any number of rows"
+                "the result is too large for the page", hint="write any number of rows with `unspool sql -o FILE`"
             )
     file.seek(0)
     return file
@@ -119,7 +128,7 @@ class _RunningQuery:
             self._engine = engine
             # It may have been cancelled before there was an engine to kill.
             if self._is_cancelled:
-                raise Unreadable("nobody waits for the answer")
+                raise Unreadable("the browser closed the connection")
             return use(engine)
 
     def cancel(self) -> None:
@@ -138,7 +147,7 @@ async def _run_query(request: Request, use: Callable[[SqlEngine], T]) -> T:
             return await to_thread.run_sync(query.run, services.site, use)
         except Refused as error:
             # The page has no option for more time: the hint names the command that has one.
-            hint = "ask for less at once; `unspool sql --timeout 0` gives it any time"
+            hint = "select less at once, or run it without a limit with `unspool sql --timeout 0`"
             raise Refused(error.message, hint=hint if "seconds" in error.message else error.hint) from None
         finally:
             watch.cancel()
@@ -160,17 +169,17 @@ def _open_engine(site: Site) -> Iterator[SqlEngine]:
 
     with site.open() as access:
         if access.database is None:
-            raise Unreadable("there is no store to ask", hint="`unspool doctor` says why")
+            raise Unreadable("the store is not available", hint="find the reason with `unspool doctor`")
         chosen = site.preferences
         edition = preferences.price_edition(chosen)
         columns.refresh_columns(
             access.database, site.folder, columns.RefreshOptions(prices=chosen.prices, price_edition=edition)
         )
         with (
-            open_tables(access.database, site.folder, [site.root], chosen) as ready,
+            open_tables(access.database, site.folder, access.roots, chosen) as ready,
             SqlEngine(ready.setup, str(ready.columns), QueryLimits(deadline=_DEADLINE_SECONDS)) as engine,
         ):
             yield engine
 
 
-routes = [*page_routes("/sql", show_sql), Route("/sql/rows.{form:str}", download_rows)]
+routes = [*page_routes("/sql", show_sql), Route("/sql/rows.{form:str}", download_rows, methods=["GET", "POST"])]

@@ -8,7 +8,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import UTC, date, timedelta
 from typing import Final
 
 from starlette.datastructures import QueryParams
@@ -17,7 +17,12 @@ from starlette.responses import Response
 
 from unspool.display import units
 from unspool.errors import UsageError
+from unspool.format import format_time, milliseconds_of, parse_local_time
 from unspool.page.html import StackedChart, charts
+from unspool.prices import choose_limit
+from unspool.statusline import KnownHome, StoreFigures
+from unspool.store import StoreAccess
+from unspool.store.sync import read_homes
 from unspool.store.usage import PERIODS, UsageReport, UsageRequest, UsageRow, UsageSum, build_report, total_of_rows
 from unspool.store.usage import report as reports
 from unspool.web.serving.responses import Json, check_choice, link, page_routes, respond, session_link
@@ -47,6 +52,7 @@ def show_usage(request: Request) -> Response:
     metric = check_choice(query.get("metric") or "cost", _METRICS, "number")
     with site.open() as access:
         sums = access.ledger.sums(usage.query)
+        window = _active_window(access, site)
     report = build_report(usage.period, sums, usage.zone, usage.order)
     chart = _build_chart(usage, sums, metric) if PERIODS[usage.period].by_time else None
     data = {
@@ -55,8 +61,52 @@ def show_usage(request: Request) -> Response:
         **report.data(),
         "unpriced": report.unpriced,
         "chart": chart.data() if chart else None,
+        "active_window": window,
     }
-    return respond(request, "usage.html", data, view=_page_view(report, chart, metric, query))
+    view = {**_page_view(report, chart, metric, query), "window": _describe_window(window, site)}
+    return respond(request, "usage.html", data, view=view)
+
+
+def _active_window(access: StoreAccess, site: Site) -> Json | None:
+    """Return the running 5-hour window with its limit; None if none runs, or the page shows several folders."""
+    homes = read_homes(access.database) if access.database is not None and len(access.roots) == 1 else []
+    home = next((home for home in homes if home.path == str(access.roots[0])), None)
+    if access.database is None or home is None:
+        return None
+    use = StoreFigures(access.database, KnownHome(*home)).active_window(milliseconds_of(site.now()), ())
+    if use is None:
+        return None
+    used = (use.amount.cost_micros, use.amount.tokens)
+    limit = choose_limit(used, access.preferences.limits, (use.largest_cost_micros, use.largest_tokens))
+    return {
+        "started_at": format_time(use.window.start, UTC, "seconds"),
+        "ended_at": format_time(use.window.end, UTC, "seconds"),
+        "cost_micros": use.amount.cost_micros,
+        "total_tokens": use.amount.tokens,
+        "cost_per_hour_micros": use.cost_per_hour_micros,
+        "projected_cost_micros": use.projected_cost_micros,
+        "limit_unit": limit and limit.unit,
+        "limit_amount": limit and limit.amount,
+        "limit_is_learned": limit and limit.is_learned,
+        "limit_used_percent": limit and limit.used_percent,
+    }
+
+
+def _describe_window(window: Json | None, site: Site) -> str:
+    """Return the running 5-hour window in one line."""
+    if window is None:
+        return ""
+    end = parse_local_time(window["ended_at"], site.zone)
+    parts = [f"5-hour window until {end:%H:%M}: {units.dollars(window['cost_micros'])}"]
+    parts.append(f"{units.tokens(window['total_tokens'])} tokens")
+    if window["cost_per_hour_micros"] is not None:
+        parts.append(f"{units.dollars(window['cost_per_hour_micros'])} an hour")
+        parts.append(f"projected {units.dollars(window['projected_cost_micros'])}")
+    if (amount := window["limit_amount"]) is not None:
+        limit = units.dollars(amount) if window["limit_unit"] == "cost" else f"{units.tokens(amount)} tokens"
+        source = "largest earlier window" if window["limit_is_learned"] else "limit in the settings"
+        parts.append(f"{window['limit_used_percent']}% of {limit} used ({source})")
+    return ", ".join(parts)
 
 
 def parse_request(query: QueryParams, site: Site) -> UsageRequest:
@@ -65,7 +115,7 @@ def parse_request(query: QueryParams, site: Site) -> UsageRequest:
     period = check_choice(values.get("period", "daily"), _PERIODS, "period")
     order = values.get("order")
     if order not in (None, "asc", "desc"):
-        raise UsageError(f"no such order: `{order}`", hint="`asc` or `desc`")
+        raise UsageError(f"unknown order `{order}`", hint="use `asc` or `desc`")
     times = {name: values.get(name) for name in ("since", "until")}
     usage = reports.parse_request(period, site.now(), site.zone, **times)
     return usage._replace(project=values.get("project"), order=order)

@@ -10,7 +10,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -20,6 +20,7 @@ from anyio import to_thread
 from unspool.errors import UnspoolError
 from unspool.live import Board, follow, hook_signals
 from unspool.live.state import BoardGroup
+from unspool.read import Skipped
 from unspool.web.serving.site import Site
 
 MIN_REFRESH_SECONDS: Final = 1.0
@@ -63,6 +64,8 @@ class StoreRefresher:
         self._requested = anyio.Event()
         self.error: str | None = None
         """Why the last refresh failed, if it did."""
+        self.skipped: Sequence[Skipped] = ()
+        """The files and folders that the last refresh could not read."""
 
     def request(self) -> None:
         """Let a refresh run soon."""
@@ -80,7 +83,7 @@ class StoreRefresher:
 
     def _refresh(self) -> None:
         try:
-            self._site.refresh()
+            self.skipped = self._site.refresh()
             self.error = None
         except UnspoolError as error:
             self.error = error.message
@@ -90,7 +93,7 @@ class BoardWatcher:
     """Follows the folder and keeps the live board up to date."""
 
     def __init__(self, site: Site, refresher: StoreRefresher) -> None:
-        self.board = Board(site.root, site.folder / hook_signals.SIGNALS_FOLDER, clock=site.clock)
+        self.board = Board(site.roots, site.folder / hook_signals.SIGNALS_FOLDER, clock=site.clock)
         self.changes = ChangeNotifier()
         self.mode = ""
         """How the folder is followed, in words."""

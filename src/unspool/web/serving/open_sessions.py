@@ -18,7 +18,6 @@ from typing import Final, TypeAlias
 from unspool.errors import NotFound
 from unspool.home import Home, Session
 from unspool.page import MIN_CACHED_BYTES, Growth, IndexCache, PageView
-from unspool.read import Kind
 from unspool.store import open_archive
 from unspool.store.archive import Archive, ArchiveReader, find_session_files
 from unspool.web.serving.site import Site
@@ -86,13 +85,13 @@ class OpenSessions:
             if access.database is None:
                 home = access.home
             else:
-                home = Home(find_session_files(access.database, access.root, id), ArchiveReader(self._open_archive))
-        found = [source for source in home.tree.of(Kind.SESSION) if (source.session_id or source.path.stem) == id]
+                home = Home(find_session_files(access.database, access.roots, id), ArchiveReader(self._open_archive))
+        found = [session for session in home.sessions() if session.id == id]
         if not found:
             raise NotFound(
-                f"no such session: `{id}`", hint="it may be too new to be known; `/sessions` lists what there is"
+                f"no session matches `{id}`", hint="list sessions at `/sessions`; a new session may not be indexed yet"
             )
-        return Session(max(found, key=lambda source: source.modified), home)
+        return max(found, key=lambda session: (not session.is_missing, session.source.modified))
 
     def _open_archive(self) -> Archive:
         """Return the archive, opened once by each thread: a connection is used where it was made."""

@@ -21,6 +21,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from unspool.errors import UsageError
+from unspool.store import list_roots
 from unspool.web.serving.services import services_of
 
 Json: TypeAlias = dict[str, Any]
@@ -32,7 +33,8 @@ JSON_SUFFIX = ".json"
 def page_routes(path: str, endpoint: Endpoint) -> list[Route]:
     """Return the routes of a page and of its JSON. An endpoint that is no coroutine is called in a thread."""
     # The JSON first: a path parameter would match its suffix too.
-    return [Route(path + JSON_SUFFIX if path != "/" else "/board" + JSON_SUFFIX, endpoint), Route(path, endpoint)]
+    names = ("/", "/index", "/board") if path == "/" else (path,)
+    return [*(Route(name + JSON_SUFFIX, endpoint) for name in names), Route(path, endpoint)]
 
 
 def wants_json(request: Request) -> bool:
@@ -43,7 +45,8 @@ def wants_json(request: Request) -> bool:
 def respond(request: Request, template: str, data: Json, *, status: int = 200, **more: Any) -> Response:
     """Return data as JSON if that is requested, else as a page. `more` is for the page alone: how the data looks."""
     if wants_json(request):
-        return json_response(data, status)
+        skipped = [{"path": str(one.path), "reason": one.reason} for one in services_of(request).refresher.skipped]
+        return json_response({**data, "skipped": skipped}, status)
     return HTMLResponse(render_template(request, template, data=data, **more), status)
 
 
@@ -54,9 +57,12 @@ def render_template(request: Request, template: str, **more: Any) -> str:
     frame = {
         "path": request.url.path,
         "query": request.query_params,
-        "root": str(site.root),
+        "root": ", ".join(map(str, list_roots(site.roots))),
         "note": site.describe_progress(),
+        "skipped": services.refresher.skipped,
         "needing": services.watcher.count_needing(site.now()),
+        # Empty but for a browser that runs no scripts: `frame.js` fills it in from the browser's storage.
+        "form_key": getattr(request.state, "form_key", ""),
     }
     return services.templates.get_template(template).render(frame=frame, **more)
 
@@ -89,12 +95,12 @@ def parse_number(query: QueryParams, name: str, default: int, *, example: int | 
     text = query.get(name) or str(default)
     # `isdigit` alone would let digits of other scripts pass.
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise UsageError(f"not a number: `{text}`", hint=f"as in `{name}={example or default}`")
+        raise UsageError(f"invalid number `{text}`", hint=f"pass one like `{name}={example or default}`")
     return int(text)
 
 
 def check_choice(value: str, choices: Collection[str], noun: str) -> str:
     """Return a value of a query that must be one of a few; raise `UsageError` for any other."""
     if value not in choices:
-        raise UsageError(f"no such {noun}: `{value}`", hint=f"one of {', '.join(choices)}")
+        raise UsageError(f"unknown {noun} `{value}`", hint=f"use one of: {', '.join(choices)}")
     return value

@@ -12,6 +12,7 @@ from unspool.store.catalog import CatalogCache
 from unspool.web.serving.background import BoardWatcher, StoreRefresher
 from unspool.web.serving.open_sessions import OpenSessions
 from unspool.web.serving.site import Site
+from unspool.web.serving.sse import StreamCounter
 
 
 class WebServices(NamedTuple):
@@ -25,6 +26,7 @@ class WebServices(NamedTuple):
     catalog: CatalogCache
     sql_slots: anyio.Semaphore
     """Limits how many SQL queries run at once."""
+    streams: StreamCounter
 
 
 def services_of(request: Request) -> WebServices:

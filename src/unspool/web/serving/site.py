@@ -1,4 +1,4 @@
-"""The folder that the server shows, and how a request opens its store.
+"""The folders that the server shows, and how a request opens their store.
 
 Rules
   1. A page reads the store as it is. Bringing it up to date is a background task (`background.py`).
@@ -8,20 +8,22 @@ Rules
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import NamedTuple
 
 from unspool.display import amount, size
-from unspool.errors import Unwritable
+from unspool.errors import UnspoolError, Unwritable
+from unspool.format import local_time
+from unspool.read import Skipped
 from unspool.store import (
     IN_FOLDER,
     Preferences,
+    Roots,
     StoreAccess,
     folder_parameters,
-    local_time,
     open_store,
     translate_errors,
 )
@@ -29,16 +31,16 @@ from unspool.store.sync import is_synced
 
 
 class Site(NamedTuple):
-    """The folder that the server shows, its store, and the time."""
+    """The folders that the server shows, their store, and the time."""
 
-    root: Path
-    """The config folder, project or file."""
+    roots: Roots
+    """The config folder, project or file; or several, whose union is shown."""
     folder: Path
     """Where the store is."""
     preferences: Preferences
     clock: Callable[[], datetime]
-    refresh: Callable[[], None]
-    """Brings the store up to date, text index and all."""
+    refresh: Callable[[], Sequence[Skipped]]
+    """Brings the store up to date, text index and all; returns what could not be read."""
     zone: tzinfo | None = None
     """The time zone of days; none is the machine's own."""
 
@@ -51,7 +53,7 @@ class Site(NamedTuple):
                 database = open_store(self.folder)
             except Unwritable:  # no store can be made there: pages are read from the session files
                 database = None
-            access = StoreAccess(self.root, self.folder, self.preferences, database)
+            access = StoreAccess(self.roots, self.folder, self.preferences, database)
             try:
                 yield access
             finally:
@@ -61,15 +63,21 @@ class Site(NamedTuple):
                     database.close()
 
     def describe_progress(self) -> str | None:
-        """Return the note above every page while the folder is being read for the first time."""
+        """Return the note above every page while the folder is being read for the first time, or if it cannot be."""
+        try:
+            return self._describe_reading()
+        except UnspoolError as error:  # a page that says so has this note too
+            return error.message
+
+    def _describe_reading(self) -> str | None:
         with self.open() as access:
             if access.database is None:
-                return "there is no store to answer from: pages are slow, and sessions that were deleted are not known"
-            if is_synced(access.database, access.root):
+                return "the store is not available: pages are slow, and deleted sessions are missing"
+            if is_synced(access.database, access.roots):
                 return None
             query = f"SELECT count(*), coalesce(sum(offset), 0) FROM sources WHERE {IN_FOLDER} AND kind = 'session'"
-            count, read = access.database.execute(query, folder_parameters(access.root)).fetchone()
-            return f"reading all sessions for the first time: {amount(count, 'session')}, {size(read)} so far"
+            count, read = access.database.execute(query, folder_parameters(access.roots)).fetchone()
+            return f"first read of all sessions: {amount(count, 'session')}, {size(read)} so far"
 
     def format_time(self, time: int | None) -> str:
         """Return a time of the store, which is in milliseconds, in the site's time zone."""

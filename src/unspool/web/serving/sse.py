@@ -4,6 +4,7 @@ Rules
   1. An event's id is a position from which everything later can be sent again: a browser that was away sends it back
      (`Last-Event-ID`) and misses nothing.
   2. A stream sends a comment now and then, so that a lost connection is noticed at both ends.
+  3. There are at most so many streams at once: each holds a connection for as long as a page is open.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from collections.abc import AsyncIterator
 from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
+from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 KEEPALIVE_SECONDS: Final = 15.0
 """After which a stream without news sends a comment."""
+MAX_STREAMS: Final = 16
+"""That are open at once. A browser has at most six connections to one server, and pages that are hidden have none."""
 
 
 class ServerEvent(NamedTuple):
@@ -27,9 +31,36 @@ class ServerEvent(NamedTuple):
     position: str
 
 
-def stream_events(events: AsyncIterator[ServerEvent | None]) -> StreamingResponse:
+class StreamCounter:
+    """Counts the streams that are open."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class _EventStream(StreamingResponse):
+    """A response that sends events for as long as the browser listens, unless there are too many of them."""
+
+    def __init__(self, events: AsyncIterator[ServerEvent | None], counter: StreamCounter) -> None:
+        super().__init__(_encode(events), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        self._counter = counter
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Here, not where the response is made: that is in a thread, and what is made need not be sent.
+        if self._counter.count >= MAX_STREAMS:
+            words = "503: too many open pages with live updates; close one\n"
+            await PlainTextResponse(words, 503, {"retry-after": "10"})(scope, receive, send)
+            return
+        self._counter.count += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._counter.count -= 1
+
+
+def stream_events(events: AsyncIterator[ServerEvent | None], counter: StreamCounter) -> StreamingResponse:
     """Return a response that sends events as they come; None is a keep-alive comment."""
-    return StreamingResponse(_encode(events), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+    return _EventStream(events, counter)
 
 
 def resume_position(request: Request) -> str:

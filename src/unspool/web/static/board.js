@@ -1,7 +1,8 @@
 // The board keeps itself up to date: the server sends its rows anew when they have changed, and they are morphed into
 // place, so that focus, selection and scroll stay where they are. Seconds that pass are counted here.
-import { toast } from "./frame.js";
+import { refused, toast } from "./frame.js";
 import { keys } from "./keys.js";
+import { openStream } from "./requests.js";
 
 const board = document.getElementById("board");
 const button = document.getElementById("notify");
@@ -14,17 +15,18 @@ function wantsNotices() {
 
 function connect() {
   if (source) return;
-  source = new EventSource(`/events?from=${encodeURIComponent(board.dataset.position)}`);
-  source.addEventListener("board", (event) => {
-    const news = JSON.parse(event.data);
-    board.dataset.position = event.lastEventId;
-    Idiomorph.morph(board, news.html, { morphStyle: "innerHTML" });
-    document.getElementById("mode").textContent = news.mode;
-    document.getElementById("needing").textContent = news.needing.length || "";
-    document.title = `${news.needing.length ? `(${news.needing.length}) ` : ""}Live · unspool`;
-    tell(news.needing);
-    tick();
-  });
+  source = openStream(`/events?from=${encodeURIComponent(board.dataset.position)}`, { board: show }, refused);
+}
+
+function show(event) {
+  const news = JSON.parse(event.data);
+  board.dataset.position = event.lastEventId;
+  Idiomorph.morph(board, news.html, { morphStyle: "innerHTML" });
+  document.getElementById("mode").textContent = news.mode;
+  document.getElementById("needing").textContent = news.needing.length || "";
+  document.title = `${news.needing.length ? `(${news.needing.length}) ` : ""}Live · unspool`;
+  tell(news.needing);
+  tick();
 }
 
 function disconnect() {

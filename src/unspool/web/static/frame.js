@@ -1,6 +1,7 @@
 // What every page has: keys, the palette, the theme, how many sessions need somebody.
 import { keys, listen, table } from "./keys.js";
 import { palette } from "./palette.js";
+import { pageKey } from "./requests.js";
 
 const root = document.documentElement;
 const themes = ["", "dark", "light"];
@@ -22,6 +23,11 @@ export function toast(words) {
   setTimeout(() => box.remove(), 1800);
 }
 
+// The browser's storage was emptied, or another server has taken this one's place.
+export function refused() {
+  toast("this browser is signed out: open the newest link in the terminal of `unspool serve`");
+}
+
 function help() {
   const dialog = document.getElementById("keys");
   const list = dialog.querySelector("dl");
@@ -39,7 +45,7 @@ const go = (path) => () => location.assign(path);
 
 keys([
   { key: "?", words: "these keys", run: help },
-  { key: "Ctrl-K", words: "go anywhere", run: palette },
+  { key: "Ctrl-K", words: "go anywhere", run: () => palette(refused) },
   { key: "g l", words: "live board", run: go("/") },
   { key: "g s", words: "sessions", run: go("/sessions") },
   { key: "g f", words: "search", run: go("/search") },
@@ -48,6 +54,8 @@ keys([
   { key: "/", words: "to the search field", run: () => document.querySelector("main input[type=search]")?.focus() },
 ]);
 listen();
+
+for (const field of document.querySelectorAll("form[method=post] input[name=token]")) field.value ||= pageKey();
 
 document.getElementById("theme")?.addEventListener("click", nextTheme);
 document.getElementById("help")?.addEventListener("click", help);

@@ -1,15 +1,17 @@
 // Ctrl-K: pages, sessions and projects by a few letters. Enter goes there, the arrows choose.
+import { ask } from "./requests.js";
+
 let asked = 0;
 
-export function palette() {
+export function palette(refused) {
   const dialog = document.getElementById("palette");
   if (dialog.open) { dialog.close(); return; }
   const field = dialog.querySelector("input");
   field.value = "";
   dialog.showModal();
   field.focus();
-  show(dialog, "");
-  field.oninput = () => show(dialog, field.value);
+  show(dialog, "", refused);
+  field.oninput = () => show(dialog, field.value, refused);
   field.onkeydown = (event) => {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
@@ -21,9 +23,10 @@ export function palette() {
   };
 }
 
-async function show(dialog, words) {
+async function show(dialog, words, refused) {
   const mine = ++asked;
-  const answer = await fetch(`/palette.json?q=${encodeURIComponent(words)}`);
+  const answer = await ask(`/palette.json?q=${encodeURIComponent(words)}`);
+  if (answer.status === 401 || answer.status === 403) refused();
   if (!answer.ok || mine !== asked) return;
   const { places } = await answer.json();
   dialog.querySelector("ul").replaceChildren(...places.map((place, number) => {

@@ -1,11 +1,16 @@
+import json
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.client.tools.calling import call, context_in, decoded, problem_of, text_of
+from tests.client.tools.calling import call, call_with, context_in, decoded, problem_of, text_of
 from unspool.client.tool_context import ToolContext
+from unspool.client.tool_result import FileChange, ToolOutcome
+from unspool.client.tools.content.diff import structured_patch
+from unspool.client.tools.registry import built_in_tools, preview_call
 from unspool.format.tools.files import EditResult
 
 
@@ -24,6 +29,50 @@ def made(context: ToolContext, name: str, data: bytes, *, read: bool = True) -> 
 
 def edit(context: ToolContext, path: Path, old: str, new: str, **more: object) -> str:
     return text_of(call(context, "Edit", file_path=str(path), old_string=old, new_string=new, **more))
+
+
+@pytest.mark.parametrize(
+    ("name", "input"),
+    [
+        ("Edit", {"file_path": "a.txt", "old_string": "two", "new_string": "2"}),
+        ("Edit", {"file_path": "a.txt", "old_string": "t", "new_string": "T\n", "replace_all": True}),
+        ("Edit", {"file_path": "new.txt", "old_string": "", "new_string": "one\ntwo"}),
+        ("Write", {"file_path": "a.txt", "content": "one\n2\nthree"}),
+        ("Write", {"file_path": "dos.txt", "content": "one\n2\n"}),
+        ("Write", {"file_path": "deep/new.txt", "content": "x\n" * 2000}),
+        ("Write", {"file_path": "deep/empty.txt", "content": ""}),
+        ("NotebookEdit", {"notebook_path": "a.ipynb", "cell_number": 0, "new_source": "y = 2"}),
+        ("NotebookEdit", {"notebook_path": "a.ipynb", "cell_type": "code", "new_source": "z", "edit_mode": "insert"}),
+        ("NotebookEdit", {"notebook_path": "a.ipynb", "cell_number": 0, "new_source": "", "edit_mode": "delete"}),
+    ],
+)
+def test_what_is_shown_before_is_what_is_written(context: ToolContext, name: str, input: dict[str, Any]) -> None:
+    cell = {"cell_type": "code", "id": "c", "metadata": {}, "execution_count": 1, "outputs": [], "source": "x = 1"}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    made(context, "a.txt", b"one\ntwo\nthree\n")
+    made(context, "dos.txt", b"one\r\ntwo\r\n")
+    made(context, "a.ipynb", json.dumps(notebook, indent=1).encode())
+    path = context.workspace.root / (input.get("file_path") or input["notebook_path"])
+    before = path.read_bytes() if path.exists() else None
+    (tool,) = [tool for tool in built_in_tools() if tool.name == name]
+    change = preview_call(tool, input, context, "toolu_1")
+    assert isinstance(change, FileChange)
+    assert (path.read_bytes() if path.exists() else None) == before  # nothing was changed
+    assert (change.path, change.is_new) == (str(path), before is None)
+    assert not call_with(context, name, input).is_error
+    old, new = (before or b"").decode().replace("\r\n", "\n"), path.read_text().replace("\r\n", "\n")
+    assert change.hunks == structured_patch(old, new)
+
+
+def test_the_reason_why_an_edit_cannot_be_made_is_known_before(context: ToolContext) -> None:
+    path = made(context, "a.txt", b"one\none\n")
+    (tool,) = [tool for tool in built_in_tools() if tool.name == "Edit"]
+    for old, words in {"two": "not found in file", "one": "Found 2 matches", "": "file already exists"}.items():
+        input = {"file_path": str(path), "old_string": old, "new_string": "x"}
+        outcome = preview_call(tool, input, context, "toolu_1")
+        assert isinstance(outcome, ToolOutcome)
+        assert words in problem_of(outcome)
+        assert outcome == call_with(context, "Edit", input)
 
 
 def test_a_piece_is_replaced_and_told_of(context: ToolContext) -> None:

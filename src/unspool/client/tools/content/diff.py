@@ -30,6 +30,8 @@ _Opcode: TypeAlias = tuple[str, int, int, int, int]
 def structured_patch(old: str, new: str) -> list[Json]:
     """Return the hunks that make one text of another."""
     before, after = _split_lines(old), _split_lines(new)
+    if not before:  # nothing to search for: a new file may be long
+        return [_make_hunk([("insert", 0, 0, 0, len(after))], before, after)] if after else []
     groups = _LineMatcher(before, after).get_grouped_opcodes(_CONTEXT_LINES)
     return [_make_hunk(group, before, after) for group in groups]
 

@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from unspool.client.permissions.paths import file_not_found, resolve_path
 from unspool.client.tool_context import ToolContext
-from unspool.client.tool_result import InvalidToolCall, ToolOutcome
+from unspool.client.tool_result import FileChange, InvalidToolCall, ToolOutcome
 from unspool.client.tools.base import BuiltInTool, ToolArguments
 from unspool.client.tools.content.diff import structured_patch
 from unspool.client.tools.content.file_text import FileText, decode_text
@@ -61,6 +61,11 @@ def check_encodable(text: str, name: str) -> str:
     return text
 
 
+def compare_texts(path: Path, old: str, new: str) -> FileChange:
+    """Return the change from one text of a file to another."""
+    return FileChange(path=str(path), is_new=file_status(path) is None, hunks=structured_patch(old, new))
+
+
 class EditArguments(ToolArguments, frozen=True):
     """A file, the text to replace, and the text in its place."""
 
@@ -81,15 +86,15 @@ class EditTool(BuiltInTool[EditArguments]):
     arguments = EditArguments
     target_fields = ("file_path",)
 
+    def plan_change(self, arguments: EditArguments, context: ToolContext, call_id: str) -> FileChange:
+        """Return the change."""
+        path = _check_arguments(arguments, context)
+        old, _, new = _apply(arguments, path, context)
+        return compare_texts(path, old.shown, new.shown)
+
     async def execute(self, arguments: EditArguments, context: ToolContext, call_id: str) -> ToolOutcome:
         """Change the file."""
-        check_encodable(arguments.old_string, "old_string")
-        check_encodable(arguments.new_string, "new_string")
-        if arguments.old_string == arguments.new_string:
-            raise InvalidToolCall("No changes to make: old_string and new_string are exactly the same.")
-        path = resolve_path(arguments.file_path, context)
-        if path.suffix.lower() == ".ipynb":
-            raise InvalidToolCall("File is a Jupyter Notebook. Use the NotebookEdit to edit this file.")
+        path = _check_arguments(arguments, context)
         old, replaced, new = _apply(arguments, path, context)
         change_file(path, new.encode(), context)
         content = f"The file {arguments.file_path} has been updated successfully."
@@ -108,6 +113,18 @@ class EditTool(BuiltInTool[EditArguments]):
             "replaceAll": bool(arguments.replace_all),
         }
         return ToolOutcome(content=content, result=result)
+
+
+def _check_arguments(arguments: EditArguments, context: ToolContext) -> Path:
+    """Return the file, if the edit could be made in one."""
+    check_encodable(arguments.old_string, "old_string")
+    check_encodable(arguments.new_string, "new_string")
+    if arguments.old_string == arguments.new_string:
+        raise InvalidToolCall("No changes to make: old_string and new_string are exactly the same.")
+    path = resolve_path(arguments.file_path, context)
+    if path.suffix.lower() == ".ipynb":
+        raise InvalidToolCall("File is a Jupyter Notebook. Use the NotebookEdit to edit this file.")
+    return path
 
 
 def _apply(arguments: EditArguments, path: Path, context: ToolContext) -> tuple[FileText, str, FileText]:

@@ -18,11 +18,11 @@ from msgspec import Meta
 
 from unspool.client.permissions.paths import resolve_path
 from unspool.client.tool_context import ToolContext
-from unspool.client.tool_result import InvalidToolCall, Json, ToolOutcome
+from unspool.client.tool_result import FileChange, InvalidToolCall, Json, ToolOutcome
 from unspool.client.tools.base import BuiltInTool, ToolArguments
 from unspool.client.tools.content.file_text import decode_text
 from unspool.client.tools.content.notebook_cells import decode_notebook, notebook_language
-from unspool.client.tools.files.edit import change_file, check_encodable, read_unchanged
+from unspool.client.tools.files.edit import change_file, check_encodable, compare_texts, read_unchanged
 from unspool.client.tools.files.safe_io import file_status
 
 _CELL_INDEX = re.compile(r"(?:cell-)?(\d+)")
@@ -47,12 +47,15 @@ class NotebookEditTool(BuiltInTool[NotebookEditArguments]):
     arguments = NotebookEditArguments
     target_fields = ("notebook_path",)
 
+    def plan_change(self, arguments: NotebookEditArguments, context: ToolContext, call_id: str) -> FileChange:
+        """Return the change."""
+        path, old, notebook = _read_notebook(arguments, context)
+        _apply(notebook, arguments, call_id)
+        return compare_texts(path, decode_text(old).shown, decode_text(_encode(notebook, old)).shown)
+
     async def execute(self, arguments: NotebookEditArguments, context: ToolContext, call_id: str) -> ToolOutcome:
         """Change the notebook."""
-        check_encodable(arguments.new_source, "new_source")
-        path = _check_path(arguments, context)
-        old = read_unchanged(path, context)
-        notebook = decode_notebook(old)
+        path, old, notebook = _read_notebook(arguments, context)
         cell, id = _apply(notebook, arguments, call_id)
         new = _encode(notebook, old)
         change_file(path, new, context)
@@ -71,6 +74,14 @@ class NotebookEditTool(BuiltInTool[NotebookEditArguments]):
         }
         source = "" if mode == "delete" else f" with {arguments.new_source}"
         return ToolOutcome(content=f"{verb} cell {id}{source}", result=result)
+
+
+def _read_notebook(arguments: NotebookEditArguments, context: ToolContext) -> tuple[Path, bytes, Json]:
+    """Return the path, the bytes and the content of the notebook."""
+    check_encodable(arguments.new_source, "new_source")
+    path = _check_path(arguments, context)
+    old = read_unchanged(path, context)
+    return path, old, decode_notebook(old)
 
 
 def _check_path(arguments: NotebookEditArguments, context: ToolContext) -> Path:

@@ -12,11 +12,11 @@ from msgspec import Meta
 
 from unspool.client.permissions.paths import resolve_path
 from unspool.client.tool_context import ToolContext
-from unspool.client.tool_result import Json, ToolOutcome
+from unspool.client.tool_result import FileChange, Json, ToolOutcome
 from unspool.client.tools.base import BuiltInTool, ToolArguments
 from unspool.client.tools.content.diff import structured_patch
 from unspool.client.tools.content.file_text import decode_text, number_lines
-from unspool.client.tools.files.edit import change_file, check_encodable, read_unchanged
+from unspool.client.tools.files.edit import change_file, check_encodable, compare_texts, read_unchanged
 from unspool.client.tools.files.safe_io import file_status
 
 _MAX_SNIPPET = 4_000
@@ -37,6 +37,14 @@ class WriteTool(BuiltInTool[WriteArguments]):
     description = "Write a whole file. One that exists must have been read. Prefer Edit for changes."
     arguments = WriteArguments
     target_fields = ("file_path",)
+
+    def plan_change(self, arguments: WriteArguments, context: ToolContext, call_id: str) -> FileChange:
+        """Return the change."""
+        content, path = check_encodable(arguments.content, "content"), resolve_path(arguments.file_path, context)
+        if file_status(path) is None:
+            return compare_texts(path, "", content)
+        old = decode_text(read_unchanged(path, context))
+        return compare_texts(path, old.shown, old.with_content(content).shown)
 
     async def execute(self, arguments: WriteArguments, context: ToolContext, call_id: str) -> ToolOutcome:
         """Write the file."""

@@ -18,12 +18,13 @@ from typing import Annotated
 import msgspec
 
 from unspool.client.background_tasks import COMMAND_TASK, BackgroundTask
+from unspool.client.command_sandbox import SandboxLevel, explain_failure
 from unspool.client.permissions.paths import PathsOnDisk
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import InvalidToolCall, Json, ToolFailed, ToolOutcome
 from unspool.client.tools.base import BuiltInTool, ToolArguments
 from unspool.client.tools.content.media import format_size, make_image_block
-from unspool.client.tools.shell.process import MAX_FILE_BYTES, CommandProcess, OutputCapture
+from unspool.client.tools.shell.process import MAX_FILE_BYTES, CommandProcess, OutputCapture, make_environment
 
 MAX_SHOWN = 30_000
 _MAX_SHOWN_OF_FAILURE = 10_000
@@ -69,7 +70,7 @@ class BashTool(BuiltInTool[BashArguments]):
     )
     arguments = BashArguments
     target_fields = ("command",)
-    # Models know them from Claude Code; there is no sandbox to leave.
+    # Models know them from Claude Code. The permission check looks at the first: who wants to leave the sandbox asks.
     ignored_fields = frozenset({"dangerouslyDisableSandbox", "_simulatedSedEdit"})
 
     async def execute(self, arguments: BashArguments, context: ToolContext, call_id: str) -> ToolOutcome:
@@ -77,9 +78,10 @@ class BashTool(BuiltInTool[BashArguments]):
         if not context.cwd.is_dir():
             context.cwd = context.workspace.root
         if arguments.run_in_background:
-            return await _start_in_background(arguments, context)
+            return await _start_in_background(arguments, context, context.sandbox_levels.pop(call_id, None))
         capture = OutputCapture(_output_file(context, call_id))
-        process = await _start(arguments.command, context, capture)
+        level = context.sandbox_levels.pop(call_id, None)
+        process = await _start(arguments.command, context, capture, level)
         limit = _timeout_seconds(arguments, context)
         try:
             code = await _wait_with_progress(process, limit, context, call_id)
@@ -88,7 +90,8 @@ class BashTool(BuiltInTool[BashArguments]):
                 return _failure(143, capture, f"Command timed out after {_format_duration(limit)}\n")
             meaning = _MEANINGS_OF_EXIT_CODE_1.get(_last_program(arguments.command)) if code == 1 else None
             if code and not meaning:
-                return _failure(code, capture)
+                note = explain_failure(level, capture.last_text(_MAX_SHOWN_OF_FAILURE)) if level is not None else ""
+                return _failure(code, capture, note=note)
             return _success(capture, _follow_folder(context, process.final_folder()), meaning)
         except asyncio.CancelledError:
             await process.end()
@@ -112,9 +115,18 @@ def _output_file(context: ToolContext, id: str) -> Path:
     return context.workspace.side_folder / "tool-results" / f"{name}.txt"
 
 
-async def _start(command: str, context: ToolContext, capture: OutputCapture) -> CommandProcess:
+async def _start(
+    command: str, context: ToolContext, capture: OutputCapture, level: SandboxLevel | None
+) -> CommandProcess:
+    """Start a command, in a sandbox if it has a level."""
+    environment = make_environment(context.environment)
     try:
-        return await CommandProcess.start(command, capture, cwd=context.cwd, environment=context.environment)
+        sandboxed = None
+        if level is not None and context.sandbox is not None:
+            sandboxed = context.sandbox.prepare(level, context.workspace, context.cwd, environment)
+        return await CommandProcess.start(
+            command, capture, cwd=context.cwd, environment=environment, sandboxed=sandboxed
+        )
     except (OSError, ValueError) as error:  # the command is too long; a NUL in it
         capture.close()
         words = error.strerror or "it cannot be started" if isinstance(error, OSError) else str(error)
@@ -155,10 +167,12 @@ def _progress(capture: OutputCapture, seconds: float, limit: float) -> Json:
     }
 
 
-async def _start_in_background(arguments: BashArguments, context: ToolContext) -> ToolOutcome:
+async def _start_in_background(
+    arguments: BashArguments, context: ToolContext, level: SandboxLevel | None
+) -> ToolOutcome:
     id = context.tasks.new_id()
     capture = OutputCapture(_output_file(context, id), at_once=True)
-    process = await _start(arguments.command, context, capture)
+    process = await _start(arguments.command, context, capture, level)
     task = BackgroundTask(
         id,
         COMMAND_TASK,
@@ -221,7 +235,7 @@ def _success(capture: OutputCapture, note: str, meaning: str | None) -> ToolOutc
     return ToolOutcome(content=content or "(Bash completed with no output)", result=result)
 
 
-def _failure(code: int, capture: OutputCapture, words: str = "") -> ToolOutcome:
+def _failure(code: int, capture: OutputCapture, words: str = "", note: str = "") -> ToolOutcome:
     """Return the error of a command: its exit code, and both ends of its output."""
     output = _trim(capture.whole_text())
     if output is None or len(output) > _MAX_SHOWN_OF_FAILURE:
@@ -231,7 +245,7 @@ def _failure(code: int, capture: OutputCapture, words: str = "") -> ToolOutcome:
         output = f"{start}\n\n... [{missing} characters truncated] ...\n\n{end}"
         if capture.save():
             output += f"\n\nFull output saved to: {capture.path}"
-    content = f"Exit code {code}\n{words}{output}".rstrip()
+    content = f"Exit code {code}\n{words}{output}".rstrip() + note
     return ToolOutcome(content=content, result=f"Error: {content}", is_error=True)
 
 

@@ -24,8 +24,14 @@ import shlex
 import signal
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from unspool import sandbox  # its door is lazy
 from unspool.processes import Descendant, find_descendants
+
+if TYPE_CHECKING:
+    from unspool.client.command_sandbox import SandboxedStart
+    from unspool.sandbox import RestrictedChild
 
 MAX_FILE_BYTES = 64 << 20
 _MAX_HEAD_BYTES = 1 << 20
@@ -175,12 +181,13 @@ class CommandProcess:
 
     def __init__(
         self,
-        child: asyncio.subprocess.Process,
+        child: asyncio.subprocess.Process | RestrictedChild,
         capture: OutputCapture,
         pipe: asyncio.ReadTransport,
         *,
         mark: str,
         folder_note: Path,
+        temporary: Path | None = None,
     ) -> None:
         self.capture = capture
         self._child = child
@@ -188,37 +195,43 @@ class CommandProcess:
         self._mark = mark
         self._folder_note = folder_note
         """The file to which the shell writes the folder it ends in."""
+        self._temporary = temporary
+        """The temporary folder of a sandboxed command; removed with it."""
 
     @classmethod
     async def start(
-        cls, command: str, capture: OutputCapture, *, cwd: Path, environment: Mapping[str, str]
+        cls,
+        command: str,
+        capture: OutputCapture,
+        *,
+        cwd: Path,
+        environment: Mapping[str, str],
+        sandboxed: SandboxedStart | None = None,
     ) -> CommandProcess:
         """Start a command. An `OSError` if there is no shell, no such folder, or the command is too long."""
         import tempfile  # loads `random` and `shutil`, which a chat without commands does not need
 
         mark = os.urandom(16).hex()
-        with contextlib.ExitStack() as undo:
-            handle, note = tempfile.mkstemp(prefix="unspool-")
+        with contextlib.ExitStack() as stack, contextlib.ExitStack() as undo:
+            if sandboxed is not None:
+                # What was prepared is not needed any more once the child has started, or has not.
+                stack.callback(sandboxed.prepared.close)
+                undo.callback(_remove_folder, sandboxed.temporary)
+            # In its own folder a sandboxed shell can write the note.
+            handle, note = tempfile.mkstemp(prefix="unspool-", dir=sandboxed.temporary if sandboxed else None)
             os.close(handle)
-            undo.callback(os.unlink, note)
+            undo.callback(Path(note).unlink, missing_ok=True)
             reading, writing = os.pipe()
             with os.fdopen(writing, "wb", 0) as end:
                 loop = asyncio.get_running_loop()
                 pipe, _ = await loop.connect_read_pipe(lambda: capture, os.fdopen(reading, "rb", 0))
                 undo.callback(pipe.close)
-                child = await asyncio.create_subprocess_exec(
-                    _find_shell(),
-                    "-c",
-                    f"eval {shlex.quote(command)} && pwd -P >| {shlex.quote(note)}",
-                    cwd=cwd,
-                    env={**make_environment(environment), _MARK: mark},
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=end,
-                    stderr=end,
-                    start_new_session=True,
-                )
+                script = f"eval {shlex.quote(command)} && pwd -P >| {shlex.quote(note)}"
+                given = sandboxed.environment if sandboxed is not None else environment
+                child = await _start_shell(script, cwd, {**given, _MARK: mark}, end.fileno(), sandboxed)
             undo.pop_all()
-        return cls(child, capture, pipe, mark=mark, folder_note=Path(note))
+        temporary = sandboxed.temporary if sandboxed is not None else None
+        return cls(child, capture, pipe, mark=mark, folder_note=Path(note), temporary=temporary)
 
     async def wait(self) -> int:
         """Wait for the shell to end and return its exit code; 128 and the signal, if one ended it."""
@@ -267,6 +280,8 @@ class CommandProcess:
         self.capture.close()
         self._pipe.close()
         self._folder_note.unlink(missing_ok=True)
+        if self._temporary is not None:
+            _remove_folder(self._temporary)
 
     async def _end(self) -> None:
         loop = asyncio.get_running_loop()
@@ -296,6 +311,41 @@ class CommandProcess:
     def _alive(self) -> list[Descendant]:
         """Return the processes of the command: those of its group, and those that carry its mark."""
         return find_descendants(self._child.pid, _MARK, self._mark)
+
+
+async def _start_shell(
+    script: str, cwd: Path, environment: Mapping[str, str], output: int, sandboxed: SandboxedStart | None
+) -> asyncio.subprocess.Process | RestrictedChild:
+    """Start a shell that runs a script, in a session of its own and without input."""
+    shell = _find_shell()
+    prefix: tuple[str, ...] = ()
+    descriptors: tuple[int, ...] = ()
+    if sandboxed is not None:
+        script = sandbox.make_limits(shell) + script
+        prefix, restrict, descriptors, _ = sandboxed.prepared
+        if restrict is not None:
+            words = (*prefix, shell, "-c", script)
+            return sandbox.start_restricted(words, restrict, cwd=cwd, environment=environment, output=output)
+    return await asyncio.create_subprocess_exec(
+        *(*prefix, shell, "-c", script),
+        cwd=cwd,
+        env=environment,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+        pass_fds=descriptors,
+    )
+
+
+def _remove_folder(folder: Path) -> None:
+    """Remove the temporary folder of a command, with all that is in it."""
+    try:
+        folder.rmdir()  # most are empty, and then this takes a tenth of the time
+    except OSError:
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _find_shell() -> str:

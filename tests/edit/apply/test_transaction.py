@@ -1,0 +1,132 @@
+"""Changes that fail half way: a limit on file sizes stands for a full disk, and others append all the time."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from unspool.edit.apply.journal import Journal, lock_edits, read_journals
+from unspool.edit.apply.recovery import recover
+from unspool.edit.apply.transaction import FileChange, apply, old_path, temporary_path
+from unspool.errors import Refused
+
+OLD, NEW = b'{"a":1}\n{"a":2}\n', b'{"a":2}\n'
+ROUNDS = 4
+"""The new content is written three times while lines are appended; those of the fourth time follow the rename."""
+
+
+def a_line(number: int) -> bytes:
+    return b'{"late":%d}\n' % number
+
+
+LATE = b"".join(map(a_line, range(ROUNDS)))
+
+
+@contextmanager
+def no_file_larger_than(size: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+class Place:
+    """A session that another process has open and appends to whenever its lines are taken over."""
+
+    def __init__(self, root: Path) -> None:
+        self.own, self.path = root / "own", root / "config" / "s.jsonl"
+        self.path.parent.mkdir()
+        self.path.write_bytes(OLD)
+        self.calls = 0
+
+    def change(self, file: BinaryIO, at_last: Callable[[], None], *, target: Path | None = None) -> FileChange:
+        def adapt_appended(data: bytes) -> bytes:
+            self.calls += 1
+            if self.calls < ROUNDS:
+                file.write(a_line(self.calls))
+                file.flush()
+            else:
+                at_last()
+            return data
+
+        kind = "move" if target else "replace"
+        return FileChange(kind, self.path, NEW, base=OLD, target=target, adapt_appended=adapt_appended, decides=True)
+
+    def apply(self, at_last: Callable[[], None], *, target: Path | None = None) -> None:
+        journal = Journal("e1", "trim", "s", "s", str(self.path), "", "applying", (), within=str(self.path.parent))
+        with lock_edits(self.own), self.path.open("ab") as file:
+            file.write(a_line(0))
+            file.flush()
+            apply(self.own, journal, [self.change(file, at_last, target=target)], lambda _: None)
+
+    def states(self) -> list[str]:
+        return [journal.state for journal in read_journals(self.own)]
+
+    def leftovers(self) -> list[Path]:
+        return [path for path in (temporary_path(self.path), old_path(self.path)) if path.exists()]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_lines_that_follow_the_rename_are_taken_over(place: Place) -> None:
+    place.apply(lambda: None)
+    assert place.calls == ROUNDS
+    assert place.path.read_bytes() == NEW + LATE
+    assert (place.states(), place.leftovers()) == (["done"], [])
+
+
+def test_without_room_for_the_last_lines_the_old_file_gets_its_name_back(place: Place) -> None:
+    with pytest.raises(OSError, match="File too large"):
+        fail_at_the_end(place)
+    assert place.path.read_bytes() == OLD + LATE
+    assert (place.states(), place.leftovers()) == ([], [])
+
+
+def test_without_room_and_with_a_new_file_that_was_continued_the_old_one_stays(place: Place) -> None:
+    def go_on() -> None:
+        with place.path.open("ab") as file:
+            file.write(b'{"other":1}\n')
+
+    with pytest.raises(OSError, match="File too large"):
+        fail_at_the_end(place, go_on)
+    assert place.leftovers() == [old_path(place.path)]
+    assert place.states() == ["applying"]
+    with lock_edits(place.own):
+        recover(place.own)
+    content = place.path.read_bytes()
+    assert sorted(content.splitlines()) == sorted((NEW + LATE + b'{"other":1}\n').splitlines())
+    assert (place.states(), place.leftovers()) == (["done"], [])
+
+
+def fail_at_the_end(place: Place, first: Callable[[], None] = lambda: None) -> None:
+    """Apply an edit; when the last lines are to be appended, there is room for three bytes of them."""
+    with ExitStack() as limits:
+
+        def fill() -> None:
+            first()
+            limits.enter_context(no_file_larger_than(place.path.stat().st_size + 3))
+
+        place.apply(fill)
+
+
+def test_a_change_that_failed_after_it_was_recorded_is_taken_back(place: Place) -> None:
+    target = place.path.with_name("there.jsonl")
+
+    def stand_in_the_way() -> None:
+        target.write_bytes(b"in the way")
+
+    with pytest.raises(Refused, match="already exists"):
+        place.apply(stand_in_the_way, target=target)
+    assert place.path.read_bytes() == OLD + LATE
+    assert target.read_bytes() == b"in the way"
+    assert (place.states(), place.leftovers()) == ([], [])
