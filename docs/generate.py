@@ -116,7 +116,7 @@ def tools() -> str:
             for name, part in tool.input_schema["properties"].items()
         ]
         inputs = ["| input | type | needed | |", "|---|---|---|---|", *rows, ""] if rows else []
-        results = [f"- {_list(_names(shape))}: {_words(shape)}" for shape in RESULT_TYPES.get(tool.name, ())]
+        results = [f"- {_words(shape)} {_list(_names(shape))}" for shape in RESULT_TYPES.get(tool.name, ())]
         beside = "Runs beside other calls." if tool.is_concurrent else "Runs alone."
         told = ["In the session (`toolUseResult`), some of these fields:", "", *results, ""] if results else []
         sections += [f"### {tool.name}", "", f"{tool.description} {beside}", "", *inputs, *told]

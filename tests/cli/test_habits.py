@@ -284,3 +284,17 @@ def test_a_hit_inside_an_agent_leads_to_the_turn_that_started_it(ask: Run) -> No
     shown = ask(*shlex.split(command)[3:])
     assert shown.code == 0, os.linesep.join([command, shown.err])
     assert agents[0]["agent_id"] in shown.out
+
+
+def test_a_hit_inside_an_agent_without_times_has_its_turn_in_json_too(ask: Run, tmp_path: Path) -> None:
+    items = json.loads(ask("search", "the", "--json").out)["items"]
+    hit = next(item for item in items if item["agent_id"] and item["session_id"] and _is_started(ask, item))
+    write_demo(tmp_path / "demo")
+    run = make_runner(tmp_path)
+    (path,) = (tmp_path / "demo").rglob(f"*{hit['agent_id']}.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps({**line, "timestamp": None}) + "\n" for line in lines))
+    again = json.loads(run("--config-dir", tmp_path / "demo", "search", "the", "--json").out)["items"]
+    turns = {item["turn"] for item in again if item["path"] == str(path)}
+    assert turns
+    assert None not in turns

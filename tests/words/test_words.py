@@ -18,11 +18,6 @@ MEAN_WORDS = {"help": 11, "error": 7, "hint": 7, "label": 7, "page": 14}
 """The largest mean length of a sentence."""
 RECORDS = ("CHANGELOG.md", "docs/benchmarks.md")
 """Documents that record what was said or measured at some time."""
-NOT_YET = (
-    "docs/conformance.md",
-    "docs/tools.md",
-)
-"""Pages that are not rewritten yet. This list only gets shorter."""
 
 
 @cache
@@ -74,7 +69,7 @@ def test_what_the_program_says_is_plain(kind: str) -> None:
 def test_the_pages_are_plain() -> None:
     wrong = {}
     for place, texts in pages().items():
-        if place in (*RECORDS, *NOT_YET):
+        if place in RECORDS:
             continue
         found = [(text.line, phrase) for text in texts for phrase in find_banned(text.text, BANNED)]
         found += [(text.line, sentence) for text in texts for sentence in long_sentences(text.text)]
@@ -85,7 +80,7 @@ def test_the_pages_are_plain() -> None:
 
 
 def test_pages_that_are_named_exist() -> None:
-    assert {*RECORDS, *NOT_YET} <= pages().keys()
+    assert {*RECORDS} <= pages().keys()
 
 
 @pytest.mark.parametrize("kind", ["help", "error", "hint"])

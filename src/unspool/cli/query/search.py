@@ -89,8 +89,7 @@ def search(
         filters = requests.parse_filters(request, opened, datetime.now().astimezone(), zone)
         most = (None if as_json or as_lines else DEFAULT_HITS) if limit is None else limit or None
         hits = search_corpora([open_corpus(opened)], terms, filters, limit=most, indexed_only=indexed)
-        if not (as_json or as_lines):
-            hits = _add_turns_of_agents(hits, opened)
+        hits = _add_turns_of_agents(hits, opened)
     if as_lines:
         output.write_lines(map(_json_item, hits))
     elif as_json:

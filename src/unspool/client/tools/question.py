@@ -48,7 +48,7 @@ class AskUserQuestionTool(BuiltInTool[AskUserQuestionArguments]):
 
     name = "AskUserQuestion"
     description = (
-        "Ask the user to decide between some ways to go on. They may always answer in their own words. Not for what "
+        "Ask the user to choose between options. They may always answer in their own words. Not for what "
         "you can find out, and not to have a plan approved."
     )
     arguments = AskUserQuestionArguments

@@ -75,7 +75,7 @@ class PdfFile(CamelShape, frozen=True):
 
 
 class ReadPdf(CamelShape, frozen=True, tag_field="type", tag="pdf"):
-    """A PDF was read whole."""
+    """All pages of a PDF were read."""
 
     file: PdfFile = PdfFile()
 
