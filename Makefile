@@ -6,8 +6,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK ?=
 GENERATED := docs/architecture.md docs/cli.md docs/format.md docs/json.md docs/library.md docs/sql.md docs/team.md docs/tools.md
-SLOW := tests/browser tests/claude tests/faults tests/live tests/edit
-MEASURED := tests/format tests/read tests/graph tests/fuzz tests/export tests/page tests/prices
 GATED := src/unspool/format/*,src/unspool/read/*,src/unspool/graph/*
 
 .PHONY: help install run quick test test-fast test-all check fix faults fuzz judge-fuzz judge-tools claude spark payloads bench browser pictures docs lock release clean
@@ -34,20 +32,15 @@ run: $(VENV)/.base ## open it in the browser: your own sessions, or made-up ones
 quick: $(VENV)/.dev ## run the fast tests, of one package with PKG=store; under a minute for each
 	@UNSPOOL_PROFILE=quick $(BIN)/python -m pytest -q -n 2 -m 'not slow' $(if $(PKG),tests/$(PKG),tests --ignore=tests/browser --ignore=tests/claude --ignore=tests/faults)
 
-# Without CI: everything but what is marked slow, in two processes. With CI, all of it, Spark included (450 MB to fetch);
-# the slow half waits a lot (a real browser, the real Claude Code, processes that are killed), so it runs beside the rest.
-# Coverage is measured where it is gated: it makes everything a third slower.
+# Without CI: everything but what is marked slow, in two processes. With CI, all of it, Spark included (450 MB to fetch),
+# one suite after the other on each core.
 test: browser judge-tools $(if $(CI),spark test-all,test-fast) ## run the tests; with CI set also the slow ones and the coverage gate
 
 test-fast:
 	@$(BIN)/python -m pytest -q -n 2 -m 'not slow'
 
 test-all:
-	@$(BIN)/python -m pytest -q $(SLOW) > .slow.log 2>&1 & slow=$$!; \
-	$(BIN)/coverage run -m pytest -q $(MEASURED); one=$$?; \
-	$(BIN)/python -m pytest -q $(SLOW:%=--ignore=%) $(MEASURED:%=--ignore=%); two=$$?; \
-	wait $$slow; three=$$?; echo "With a real browser, with Claude Code, with faults, live, edits:"; cat .slow.log; rm .slow.log; \
-	exit $$((one | two | three))
+	@$(BIN)/python -m scripts.test_suites
 	@$(BIN)/coverage report --include='$(GATED)' --fail-under=95
 
 browser: $(VENV)/.dev # which the tests drive; nothing to do where there is one
