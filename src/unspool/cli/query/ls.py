@@ -131,7 +131,7 @@ def _order(row: Json) -> tuple[str, str, str]:
 @click.command()
 @click.option("-p", "--project", metavar="TEXT", help="Only this project: its name, part of its path, or its key")
 @click.option(
-    "--since", metavar="TIME", help="Only sessions active since TIME: a date, or an age like `12h`, `7d`, `2w`"
+    "--since", metavar="TIME", help="Only sessions active since TIME: a date, an age like `12h` or `7d`, or `last week`"
 )
 @click.option("--until", metavar="TIME", help="Only sessions started until TIME; a date means the end of that day")
 @click.option("--branch", metavar="NAME", help="Only this git branch")

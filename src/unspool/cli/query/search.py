@@ -45,7 +45,7 @@ DEFAULT_HITS: Final = 20
 @click.option(
     "--session", metavar="SESSION", shell_complete=options.complete_session, help="Only this session and its agents"
 )
-@click.option("--since", metavar="TIME", help="Only since TIME: a date, or an age like `12h`, `7d`, `2w`")
+@click.option("--since", metavar="TIME", help="Only since TIME: a date, an age like `12h` or `7d`, or `last week`")
 @click.option("--until", metavar="TIME", help="Only until TIME; a date means the end of that day")
 @click.option("--errors", is_flag=True, help="Only results of failed tool calls and API errors")
 @click.option(

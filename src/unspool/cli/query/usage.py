@@ -57,7 +57,7 @@ _NUMBERS = [
 
 @click.command()
 @click.argument("period", type=click.Choice(list(PERIODS)), default="daily", metavar="[PERIOD]")
-@click.option("--since", metavar="TIME", help="Only since TIME: a date, or an age like `12h`, `7d`, `2w`")
+@click.option("--since", metavar="TIME", help="Only since TIME: a date, an age like `12h` or `7d`, or `last week`")
 @click.option("--until", metavar="TIME", help="Only until TIME; a date means the end of that day")
 @click.option(
     "--tz", metavar="ZONE", help="Time zone of days and hours: Europe/Berlin, UTC, +05:30. Default: local time"

@@ -74,7 +74,7 @@ _COLUMNS = [
 @click.option(
     "--since",
     metavar="TIME",
-    help="Show sessions that changed since TIME: a date, or an age like `12h`, `7d`. Default: one day",
+    help="Show sessions that changed since TIME: a date, an age like `12h`, or `yesterday`. Default: one day",
 )
 @options.list_output_options
 def watch(

@@ -78,7 +78,9 @@ class _CollectorSettings(NamedTuple):
 @click.option("--dry-run", is_flag=True, help="Show what would be sent; send nothing")
 @click.option("--org", metavar="NAME", envvar="UNSPOOL_ORG", help="Organization, on first use")
 @click.option("--user", metavar="NAME", envvar="UNSPOOL_USER", help="User name, on first use")
-@click.option("--since", metavar="TIME", help="Only files that changed since TIME: a date, or an age like `12h`, `7d`")
+@click.option(
+    "--since", metavar="TIME", help="Only files that changed since TIME: a date, an age like `12h`, or `yesterday`"
+)
 @click.option(
     "--include", metavar="PROJECT", multiple=True, help="Only this project: its name, key or folder; repeatable"
 )
