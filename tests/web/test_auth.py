@@ -297,9 +297,22 @@ def test_the_key_of_one_browser_is_not_that_of_another() -> None:
     guard = RequestGuard(AllowedHosts("127.0.0.1", PORT))
     logins = [guard.log_in(guard.create_link().partition("?")[2].encode()) for _ in range(2)]
     cookies = [login.headers["set-cookie"].partition(";")[0] for login in logins]
-    keys = [bytes(login.body).decode().partition('content="')[2].partition('"')[0] for login in logins]
+    keys = [bytes(login.body).decode().partition('unspool-key" content="')[2].partition('"')[0] for login in logins]
     for cookie, key, has_key in ((0, 0, True), (0, 1, False), (1, 0, False), (1, 1, True)):
         headers = Headers({"host": f"127.0.0.1:{PORT}", "cookie": cookies[cookie], "x-unspool": keys[key]})
         access = guard.check("GET", "/", headers)
         assert isinstance(access, RequestAccess)
         assert access.has_key is has_key
+
+
+def test_a_refusal_is_a_page_for_a_person_and_a_line_for_a_script(served: Served) -> None:
+    used = served.link.removeprefix(served.address)
+    for path in ("/sessions", used):
+        page = served.get(path, cookie="", Accept="text/html,*/*")
+        assert page.status == 401
+        assert "<h1>This browser is not signed in</h1>" in page.text
+        assert "unspool serve" in page.text
+        line = served.get(path, cookie="", Accept="*/*")
+        assert line.status == 401
+        assert line.text.startswith("401: ")
+        assert line.text.count("\n") == 1

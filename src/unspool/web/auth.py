@@ -20,6 +20,7 @@ Rules
 from __future__ import annotations
 
 import hmac
+import html
 import ipaddress
 import secrets
 from collections.abc import Callable, Iterable
@@ -64,13 +65,20 @@ _HEADERS = (
     ("cross-origin-resource-policy", "same-origin"),
     ("permissions-policy", "camera=(), microphone=(), geolocation=()"),
 )
+# Neither page has a style: a browser that is not logged in may load no file. `color-scheme` makes them dark where others are.
+_PAGE_HEAD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+"""
 # Both keys are URL-safe base64: nothing in them needs to be escaped.
-_LOGIN_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>unspool</title>
-<meta name="unspool-key" content="{page_key}">
+_LOGIN_PAGE = (
+    _PAGE_HEAD.format(title="unspool")
+    + """<meta name="unspool-key" content="{page_key}">
 <link rel="icon" href="/static/icon.svg">
 <script src="/static/login.js"></script>
 <noscript><meta http-equiv="refresh" content="0; url={no_script}"></noscript></head>
-<body><noscript><p><a href="{no_script}">Go on</a></p></noscript></body></html>"""
+<body><main><h1>unspool</h1><noscript><p><a href="{no_script}">Continue</a></p></noscript></main></body></html>"""
+)
+_REFUSAL_PAGE = _PAGE_HEAD + """</head><body><main><h1>{title}</h1><p>{reason}</p></main></body></html>"""
 
 
 def is_loopback(host: str) -> bool:
@@ -255,6 +263,8 @@ class AuthMiddleware:
         send = _with_headers(send)
         decision = self._own_response(scope) or self.guard.check(scope["method"], scope["path"], Headers(scope=scope))
         if isinstance(decision, Response):
+            if isinstance(decision, _Refusal) and "text/html" in Headers(scope=scope).get("accept", ""):
+                decision = decision.as_page()
             await decision(scope, receive, send)
             return
         if scope["method"] not in _SAFE_METHODS and not decision.has_key:
@@ -324,8 +334,22 @@ def _with_headers(send: Send) -> Send:
     return sending
 
 
+class _Refusal(PlainTextResponse):
+    """A refusal in one line; a browser that shows it to a person gets a page."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(f"{status}: {reason}\n", status)
+        self.reason = reason
+
+    def as_page(self) -> Response:
+        """Return it as a page."""
+        title = "This browser is not signed in" if self.status_code == 401 else "Refused"
+        reason = html.escape(self.reason[:1].upper() + self.reason[1:])
+        return HTMLResponse(_REFUSAL_PAGE.format(title=title, reason=reason), self.status_code)
+
+
 def _refuse(status: int, reason: str) -> Response:
-    return PlainTextResponse(f"{status}: {reason}\n", status_code=status)
+    return _Refusal(status, reason)
 
 
 def _query_key(query: bytes) -> str:

@@ -8,19 +8,22 @@ const themes = ["", "dark", "light"];
 
 function nextTheme() {
   const theme = themes[(themes.indexOf(root.dataset.theme ?? "") + 1) % themes.length];
-  if (theme) { root.dataset.theme = theme; localStorage.setItem("theme", theme); }
-  else { delete root.dataset.theme; localStorage.removeItem("theme"); }
+  if (theme) root.dataset.theme = theme; else delete root.dataset.theme;
+  try {
+    if (theme) localStorage.setItem("theme", theme); else localStorage.removeItem("theme");
+  } catch {
+    // Storage is switched off: it lasts until the next page.
+  }
   toast(theme ? `${theme} colours` : "colours of the system");
 }
 
+let fading = 0;
+
 export function toast(words) {
-  document.querySelector(".toast")?.remove();
-  const box = document.createElement("div");
-  box.className = "toast";
-  box.setAttribute("role", "status");
+  const box = document.querySelector(".toast");
   box.textContent = words;
-  document.body.append(box);
-  setTimeout(() => box.remove(), 1800);
+  clearTimeout(fading);
+  fading = setTimeout(() => { box.textContent = ""; }, Math.max(2000, words.length * 60));
 }
 
 // The browser's storage was emptied, or another server has taken this one's place.
@@ -57,7 +60,23 @@ listen();
 
 for (const field of document.querySelectorAll("form[method=post] input[name=token]")) field.value ||= pageKey();
 
-document.getElementById("theme")?.addEventListener("click", nextTheme);
-document.getElementById("help")?.addEventListener("click", help);
-for (const dialog of document.querySelectorAll("dialog"))
+document.getElementById("theme").addEventListener("click", nextTheme);
+document.getElementById("help").addEventListener("click", help);
+document.getElementById("goto").addEventListener("click", () => palette(refused));
+
+// On a narrow screen the pages are behind a button.
+const menu = document.querySelector(".rail .menu");
+menu.addEventListener("click", () => menu.setAttribute("aria-expanded", String(menu.ariaExpanded !== "true")));
+document.querySelector(".rail").addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || menu.ariaExpanded !== "true") return;
+  event.preventDefault();
+  menu.setAttribute("aria-expanded", "false");
+  menu.focus();
+});
+const needing = document.getElementById("needing");
+new MutationObserver(() => { menu.querySelector(".count").textContent = needing.textContent; }).observe(needing, { childList: true });
+
+for (const dialog of document.querySelectorAll("dialog")) {
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+  dialog.querySelector(".close")?.addEventListener("click", () => dialog.close());
+}

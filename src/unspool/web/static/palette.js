@@ -18,7 +18,7 @@ export function palette(refused) {
       choose(dialog, event.key === "ArrowDown" ? 1 : -1);
     } else if (event.key === "Enter") {
       event.preventDefault();
-      dialog.querySelector('[aria-selected="true"] a')?.click();
+      dialog.querySelector('[aria-selected="true"]')?.click();
     }
   };
 }
@@ -29,25 +29,38 @@ async function show(dialog, words, refused) {
   if (answer.status === 401 || answer.status === 403) refused();
   if (!answer.ok || mine !== asked) return;
   const { places } = await answer.json();
-  dialog.querySelector("ul").replaceChildren(...places.map((place, number) => {
-    const item = document.createElement("li"), link = document.createElement("a");
-    const title = document.createElement("span"), note = document.createElement("span");
-    title.textContent = place.title;
-    note.textContent = place.note;
-    note.className = "faint";
-    link.href = place.href;
-    link.append(title, note);
-    item.setAttribute("role", "option");
-    item.setAttribute("aria-selected", String(number === 0));
-    item.append(link);
-    return item;
-  }));
+  dialog.querySelector("ul").replaceChildren(...places.map(option));
+  dialog.querySelector(".none").hidden = places.length > 0;
+  select(dialog, 0);
+}
+
+// The link itself is the option: what is inside an option cannot be reached by a screen reader.
+function option(place, number) {
+  const item = document.createElement("li"), link = document.createElement("a");
+  const title = document.createElement("span"), note = document.createElement("span");
+  item.setAttribute("role", "none");
+  title.textContent = place.title;
+  note.textContent = place.note;
+  note.className = "faint";
+  link.href = place.href;
+  link.id = `place-${number}`;
+  link.tabIndex = -1;
+  link.title = `${place.title} ${place.note}`;
+  link.setAttribute("role", "option");
+  link.append(title, note);
+  item.append(link);
+  return item;
 }
 
 function choose(dialog, step) {
-  const items = [...dialog.querySelectorAll("li")];
-  const at = items.findIndex((item) => item.getAttribute("aria-selected") === "true");
-  const next = Math.max(0, Math.min(items.length - 1, at + step));
-  items.forEach((item, number) => item.setAttribute("aria-selected", String(number === next)));
-  items[next]?.scrollIntoView({ block: "nearest" });
+  const options = [...dialog.querySelectorAll('[role="option"]')];
+  const at = options.findIndex((one) => one.ariaSelected === "true");
+  select(dialog, Math.max(0, Math.min(options.length - 1, at + step)));
+}
+
+function select(dialog, number) {
+  const options = [...dialog.querySelectorAll('[role="option"]')];
+  options.forEach((one, at) => one.setAttribute("aria-selected", String(at === number)));
+  dialog.querySelector("input").setAttribute("aria-activedescendant", options[number]?.id ?? "");
+  options[number]?.scrollIntoView({ block: "nearest" });
 }
