@@ -310,9 +310,29 @@ def test_a_refusal_is_a_page_for_a_person_and_a_line_for_a_script(served: Served
     for path in ("/sessions", used):
         page = served.get(path, cookie="", Accept="text/html,*/*")
         assert page.status == 401
-        assert "<h1>This browser is not signed in</h1>" in page.text
+        assert "<h1>This browser is signed out of unspool</h1>" in page.text
         assert "unspool serve" in page.text
         line = served.get(path, cookie="", Accept="*/*")
         assert line.status == 401
         assert line.text.startswith("401: ")
         assert line.text.count("\n") == 1
+
+
+def test_a_login_outlives_the_server_only_with_the_same_token() -> None:
+    def guard(token: str | None) -> RequestGuard:
+        return RequestGuard(AllowedHosts("127.0.0.1", PORT), token)
+
+    def may_pass(cookie: str, token: str | None) -> bool:
+        headers = {"host": f"127.0.0.1:{PORT}", "cookie": cookie}
+        return isinstance(guard(token).check("GET", "/", Headers(headers)), RequestAccess)
+
+    def cookie_of(token: str | None) -> str:
+        one = guard(token)
+        return one.log_in(one.create_link().partition("?")[2].encode()).headers["set-cookie"].partition(";")[0]
+
+    kept = cookie_of("t" * 43)
+    assert may_pass(kept, "t" * 43)
+    assert not may_pass(kept, "u" * 43)
+    assert not may_pass(kept, None)
+    assert not may_pass(kept[:-1], "t" * 43)
+    assert not may_pass(cookie_of(None), None)

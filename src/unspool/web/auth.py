@@ -13,14 +13,15 @@ Rules
   5. A browser without scripts cannot store the key. It says so when it logs in, and only its pages contain the key, in
      their forms.
   6. What changes something also needs an `Origin`, and a body of JSON or of a form.
-  7. No response allows another origin anything, runs a script that is not a file of ours, or tells other sites where
+  7. Logins end with the server, unless it has a token: then a browser stays signed in for as long as the token is the
+     same, because cookie and page key are derived from it.
+  8. No response allows another origin anything, runs a script that is not a file of ours, or tells other sites where
      they were linked from.
 """
 
 from __future__ import annotations
 
 import hmac
-import html
 import ipaddress
 import secrets
 from collections.abc import Callable, Iterable
@@ -31,6 +32,8 @@ from urllib.parse import parse_qs
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from unspool.web.refusal_page import show_refusal
 
 LOGIN_PATH: Final = "/enter"
 """The path of a link that works once."""
@@ -65,20 +68,15 @@ _HEADERS = (
     ("cross-origin-resource-policy", "same-origin"),
     ("permissions-policy", "camera=(), microphone=(), geolocation=()"),
 )
-# Neither page has a style: a browser that is not logged in may load no file. `color-scheme` makes them dark where others are.
-_PAGE_HEAD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
-"""
 # Both keys are URL-safe base64: nothing in them needs to be escaped.
-_LOGIN_PAGE = (
-    _PAGE_HEAD.format(title="unspool")
-    + """<meta name="unspool-key" content="{page_key}">
+# It has no style: `color-scheme` alone makes it dark where the other pages are.
+_LOGIN_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>unspool</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+<meta name="unspool-key" content="{page_key}">
 <link rel="icon" href="/static/icon.svg">
 <script src="/static/login.js"></script>
 <noscript><meta http-equiv="refresh" content="0; url={no_script}"></noscript></head>
 <body><main><h1>unspool</h1><noscript><p><a href="{no_script}">Continue</a></p></noscript></main></body></html>"""
-)
-_REFUSAL_PAGE = _PAGE_HEAD + """</head><body><main><h1>{title}</h1><p>{reason}</p></main></body></html>"""
 
 
 def is_loopback(host: str) -> bool:
@@ -179,7 +177,7 @@ class RequestGuard:
         if known is None:
             return _refuse(401, "this link is used or invalid: open the newest link in the terminal of `unspool serve`")
         self._links.discard(known)
-        login = BrowserLogin(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
+        login = self._create_login()
         self._logins[login.cookie] = login
         no_script_key = secrets.token_urlsafe(32)
         self._no_script_links[no_script_key] = login.cookie
@@ -189,6 +187,28 @@ class RequestGuard:
         response.headers["set-cookie"] = f"{self.cookie}={login.cookie}; Path=/; HttpOnly; SameSite=Strict"
         self._on_login(self.create_link())
         return response
+
+    def _create_login(self) -> BrowserLogin:
+        """Return a new login; with a token, one that a later server with the same token knows again."""
+        if self._token is None:
+            return BrowserLogin(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
+        return self._login_of(secrets.token_urlsafe(32), self._token)
+
+    def _restore_login(self, cookie: str) -> BrowserLogin | None:
+        """Return the login of a cookie that an earlier server with the same token gave out."""
+        name, mark, _ = cookie.partition(".")
+        if self._token is None or not mark:
+            return None
+        login = self._login_of(name, self._token)
+        if not _is_equal(cookie, login.cookie):
+            return None
+        return self._logins.setdefault(login.cookie, login)
+
+    @staticmethod
+    def _login_of(name: str, token: str) -> BrowserLogin:
+        # Keyed by the token: who knows it may read everything anyway, and a new token ends all logins.
+        proof, page_key = (_sign(token, f"{use} {name}") for use in ("cookie", "page key"))
+        return BrowserLogin(f"{name}.{proof}", page_key)
 
     def log_in_without_scripts(self, query: bytes) -> Response:
         """Note that a browser runs no scripts, and lead it to the first page."""
@@ -240,8 +260,11 @@ class RequestGuard:
                 morsel = SimpleCookie(line).get(self.cookie)
             except CookieError:
                 continue
-            if morsel and (found := _find(self._logins, morsel.value)) is not None:
-                login = self._logins[found]
+            if morsel is None:
+                continue
+            found = _find(self._logins, morsel.value)
+            login = self._logins[found] if found is not None else self._restore_login(morsel.value)
+            if login is not None:
                 return RequestAccess(login, has_key=_is_equal(headers.get(KEY_HEADER, ""), login.page_key))
         return None
 
@@ -263,8 +286,8 @@ class AuthMiddleware:
         send = _with_headers(send)
         decision = self._own_response(scope) or self.guard.check(scope["method"], scope["path"], Headers(scope=scope))
         if isinstance(decision, Response):
-            if isinstance(decision, _Refusal) and "text/html" in Headers(scope=scope).get("accept", ""):
-                decision = decision.as_page()
+            if isinstance(decision, _Refusal) and _shows_pages(Headers(scope=scope)):
+                decision = show_refusal(decision.status_code, decision.reason)
             await decision(scope, receive, send)
             return
         if scope["method"] not in _SAFE_METHODS and not decision.has_key:
@@ -341,15 +364,14 @@ class _Refusal(PlainTextResponse):
         super().__init__(f"{status}: {reason}\n", status)
         self.reason = reason
 
-    def as_page(self) -> Response:
-        """Return it as a page."""
-        title = "This browser is not signed in" if self.status_code == 401 else "Refused"
-        reason = html.escape(self.reason[:1].upper() + self.reason[1:])
-        return HTMLResponse(_REFUSAL_PAGE.format(title=title, reason=reason), self.status_code)
-
 
 def _refuse(status: int, reason: str) -> Response:
     return _Refusal(status, reason)
+
+
+def _shows_pages(headers: Headers) -> bool:
+    """Tell whether whoever asks would show a page to a person: a browser that goes to an address."""
+    return headers.get("sec-fetch-dest", "document") == "document" and "text/html" in headers.get("accept", "")
 
 
 def _query_key(query: bytes) -> str:
@@ -368,6 +390,10 @@ def _find(known: Iterable[str], secret: str) -> str | None:
 def _is_equal(one: str, other: str) -> bool:
     # The time that a comparison takes must not tell how much of a token was right.
     return hmac.compare_digest(one.encode(), other.encode())
+
+
+def _sign(token: str, text: str) -> str:
+    return hmac.new(token.encode(), text.encode("utf-8", "replace"), "sha256").hexdigest()
 
 
 def _is_unspecified(host: str) -> bool:

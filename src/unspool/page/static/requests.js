@@ -14,25 +14,50 @@ export function ask(url) {
 }
 
 // Server-sent events, as `EventSource` reads them. That cannot send a header.
-export function openStream(url, handlers, refused = () => {}) {
+//
+// `watch` may have: `connected()` and `lost()`, called when the connection begins and ends; `silence`, the milliseconds
+// without a byte after which a connection counts as lost (the server sends a comment more often); `longest`, the most
+// milliseconds between two attempts.
+export function openStream(url, handlers, refused = () => {}, watch = {}) {
   const control = new AbortController();
+  const { connected = () => {}, lost = () => {}, silence = 0, longest = 30000 } = watch;
   let last = "";
   let wait = 1000;
+  let wake = () => {};
 
   async function connect() {
     const headers = { Accept: "text/event-stream", "X-Unspool": pageKey() };
     if (last) headers["Last-Event-ID"] = last;
-    const answer = await fetch(url, { headers, credentials: "same-origin", cache: "no-store", signal: control.signal });
+    const attempt = new AbortController();
+    const end = () => attempt.abort();
+    control.signal.addEventListener("abort", end);
+    let timer = 0;
+    const heard = () => {
+      clearTimeout(timer);
+      if (silence) timer = setTimeout(end, silence);
+    };
+    try {
+      heard();
+      await listen(await fetch(url, { headers, credentials: "same-origin", cache: "no-store", signal: attempt.signal }), heard);
+    } finally {
+      clearTimeout(timer);
+      control.signal.removeEventListener("abort", end);
+    }
+  }
+
+  async function listen(answer, heard) {
     if (answer.status === 401 || answer.status === 403 || answer.status === 404) {
       control.abort();
       refused(answer.status);
     }
     if (!answer.ok) return;
+    connected();
     let text = "";
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
+      heard();
       wait = 1000;
       const events = (text + value).split("\n\n");
       text = events.pop();
@@ -64,11 +89,13 @@ export function openStream(url, handlers, refused = () => {}) {
       } catch {
         // The server does not answer, or this page has closed the stream.
       }
-      await new Promise((resolve) => setTimeout(resolve, wait));
-      wait = Math.min(wait * 2, 30000);
+      if (control.signal.aborted) return;
+      lost();
+      await new Promise((resolve) => { wake = resolve; setTimeout(resolve, wait); });
+      wait = Math.min(wait * 2, longest);
     }
   }
 
   run();
-  return { close: () => control.abort() };
+  return { close: () => control.abort(), retry: () => wake() };
 }

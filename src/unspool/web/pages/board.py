@@ -29,7 +29,7 @@ from unspool.live.state import (
 from unspool.store import IN_FOLDER, StoreAccess, folder_parameters
 from unspool.web.serving.responses import Json, page_routes, render_template, respond, session_link
 from unspool.web.serving.services import services_of
-from unspool.web.serving.sse import KEEPALIVE_SECONDS, ServerEvent, resume_position, stream_events
+from unspool.web.serving.sse import HEARTBEAT_SECONDS, ServerEvent, resume_position, stream_events
 
 _MAX_ROWS: Final = {BoardGroup.IDLE: 20, BoardGroup.ENDED: 20}
 """Rows of a group that are shown: the list of sessions has all of them."""
@@ -86,7 +86,7 @@ async def _board_events(request: Request, seen: str) -> AsyncIterator[ServerEven
         event = await to_thread.run_sync(_next_event, request, seen)
         seen = event.position if event else seen
         yield event
-        await changes.wait(number, KEEPALIVE_SECONDS)
+        await changes.wait(number, HEARTBEAT_SECONDS)
 
 
 def _next_event(request: Request, seen: str) -> ServerEvent | None:

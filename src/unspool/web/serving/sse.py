@@ -19,6 +19,8 @@ from starlette.types import Receive, Scope, Send
 
 KEEPALIVE_SECONDS: Final = 15.0
 """After which a stream without news sends a comment."""
+HEARTBEAT_SECONDS: Final = 5.0
+"""The same for pages that say when they have lost their server (`static/connection.js`)."""
 MAX_STREAMS: Final = 16
 """That are open at once. A browser has at most six connections to one server, and pages that are hidden have none."""
 

@@ -1,21 +1,17 @@
 // The board keeps itself up to date: the server sends its rows anew when they have changed, and they are morphed into
 // place, so that focus, selection and scroll stay where they are. Seconds that pass are counted here.
-import { refused, toast } from "./frame.js";
+import { keepConnected } from "./connection.js";
+import { toast } from "./frame.js";
 import { keys } from "./keys.js";
-import { openStream } from "./requests.js";
 
 const board = document.getElementById("board");
 const button = document.getElementById("notify");
 let needing = null;
-let source = null;
+const address = () => `/events?from=${encodeURIComponent(board.dataset.position)}`;
+const connection = keepConnected(document.getElementById("connection"), address, { board: show });
 
 function wantsNotices() {
   return "Notification" in window && Notification.permission === "granted" && localStorage.getItem("notify") === "yes";
-}
-
-function connect() {
-  if (source) return;
-  source = openStream(`/events?from=${encodeURIComponent(board.dataset.position)}`, { board: show }, refused);
 }
 
 function show(event) {
@@ -27,11 +23,6 @@ function show(event) {
   document.title = `${news.needing.length ? `(${news.needing.length}) ` : ""}Live · unspool`;
   tell(news.needing);
   tick();
-}
-
-function disconnect() {
-  source?.close();
-  source = null;
 }
 
 function tell(now) {
@@ -53,6 +44,8 @@ function passed(seconds) {
 }
 
 function tick() {
+  // Seconds that nobody confirms are not counted: a clock that runs says that the page knows.
+  if (!connection.isUpToDate()) return;
   const now = Date.now() / 1000;
   for (const time of board.querySelectorAll("time[data-since]")) time.textContent = passed(now - Number(time.dataset.since));
   for (const time of board.querySelectorAll("time[data-age]")) time.textContent = `${passed(now - Number(time.dataset.age)).replace(/ min .*/, " min")} ago`;
@@ -78,7 +71,7 @@ keys([
   { key: "k", words: "session before", run: () => step(-1) },
 ]);
 // A browser opens six connections to one server: a page that nobody looks at gives its own back.
-document.addEventListener("visibilitychange", () => (document.hidden && !wantsNotices() ? disconnect() : connect()));
-connect();
+document.addEventListener("visibilitychange", () => (document.hidden && !wantsNotices() ? connection.close() : connection.open()));
+connection.open();
 tick();
 setInterval(tick, 1000);
