@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench import child, corpus, long
+from bench import child, corpus, hostile, long
 from bench.browser import Opened, opened, resident, settle
 from bench.long import Length
 from bench.table import Row
@@ -64,6 +64,7 @@ def rows() -> list[Row]:
         *_session_rows(new, kept, theirs, against),
         _larger(kept),
         *_list_rows(),
+        *hostile.rows(),
     ]
 
 

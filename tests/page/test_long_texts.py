@@ -12,6 +12,8 @@ from unspool.display import clean, clean_line
 from unspool.export.block_text import command_text, notification_summary, strip_tags
 from unspool.export.remaining_values import ShownText
 from unspool.page.html.ansi import render_ansi
+from unspool.page.html.highlight import highlight_lines
+from unspool.page.html.markdown import render_markdown
 
 units = ["a", " ", "\\r", "a\\r", "\\x1b[", "\\x1b]", "\\x1b[1;", "\\x9b", "<", "</", "<task", "<task ", "<summary>"]
 starts = ["<task", "<task ", "</agent-", "\\x1b[", "\\x1b]0;", "\\r", "<command-name>"]
@@ -21,6 +23,10 @@ for text in texts:
     for render in (render_ansi, clean, clean_line, strip_tags, command_text, notification_summary):
         render(text)
     ShownText(text).has(text + "b")
+for unit in ("_a_", "\\n- ", "&", "<", "](", "\\n| a", "*a"):
+    render_markdown(unit * (LENGTH // len(unit)))
+for name, unit in (("A.java", "\\n"), ("a.c", "\\n"), ("a.md", "\\n"), ("a.py", "\\n "), ("a.sql", "[")):
+    highlight_lines("\\n".join([(unit * 3_900)[:3_900]] * 16), name)
 print("done")
 """
 

@@ -3,14 +3,19 @@
 Rules
   1. A class says what kind of token it is, one of eight; the style sheet decides how it looks.
   2. What is long, or has very long lines, is not highlighted: a lexer may be slow, a page may not.
+  3. All texts of a request together have `HIGHLIGHT_SECONDS` of processor time; what a lexer has not reached by then is
+     plain. Many lexers of Pygments look at all that follows from each character: 20,000 empty lines of Java took 16 s.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
+from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
@@ -23,6 +28,10 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 _MAX_CHARACTERS, _MAX_LINE_CHARACTERS = 65_536, 4_000
+HIGHLIGHT_SECONDS = 0.25
+"""Several times what 64 kB of usual code take."""
+_seconds_left: ContextVar[list[float] | None] = ContextVar("_seconds_left", default=None)
+"""What is left of the time, in a list of one, while something is rendered."""
 _PLAIN_PATTERN = re.compile(r"\*\.[^.*?\[]+|[^*?\[]+")
 _SIGN_CLASSES = {"+": "plus", "-": "minus", "@": "gap"}
 _END = "\x08"
@@ -31,7 +40,9 @@ _MARKS = {"comment": "\x01", "keyword": "\x02", "string": "\x03", "number": "\x0
 """Control characters that stand for the beginning of a class."""
 
 
-def highlight_lines(text: str, path: str = "", language: str = "") -> list[Markup]:
+def highlight_lines(
+    text: str, path: str = "", language: str = "", clock: Callable[[], float] = thread_time
+) -> list[Markup]:
     """Return the lines of some code, highlighted if its language or its file name is known."""
     text = clean(text).removesuffix("\n")
     lexer = None
@@ -39,7 +50,20 @@ def highlight_lines(text: str, path: str = "", language: str = "") -> list[Marku
         lexer = _find_lexer("" if language else path.rpartition("/")[2], language)
     if lexer is None:
         return [escape(line) for line in text.split("\n")]
-    return _highlight(lexer, text)
+    return _highlight(lexer, text, clock)
+
+
+@contextmanager
+def limit_highlighting() -> Iterator[None]:
+    """Give all texts that are highlighted inside one budget (rule 3); the outermost call counts."""
+    if _seconds_left.get() is not None:
+        yield
+        return
+    token = _seconds_left.set([HIGHLIGHT_SECONDS])
+    try:
+        yield
+    finally:
+        _seconds_left.reset(token)
 
 
 def code_rows(text: str, path: str, first: int | None) -> Markup:
@@ -62,7 +86,7 @@ def _patch_row(line: PatchLine) -> str:
     return f'<div class="{name}"><i>{old}</i><i>{new}</i><b>{sign}</b>{render_ansi(line.text)}\n</div>'
 
 
-def _highlight(lexer: Lexer, text: str) -> list[Markup]:
+def _highlight(lexer: Lexer, text: str, clock: Callable[[], float]) -> list[Markup]:
     """Return the lines with a span for each run of one class.
 
     Classes are first marked with control characters, of which cleaned text has none, so that the whole text is escaped
@@ -71,8 +95,13 @@ def _highlight(lexer: Lexer, text: str) -> list[Markup]:
     written: list[str] = []
     before = ""
     marks = _token_marks()
+    left = _seconds_left.get() or [HIGHLIGHT_SECONDS]
+    end, began = 0, clock()
     # Without `get_tokens`, which would only make line ends uniform: cleaned text has one kind.
-    for _, kind, value in lexer.get_tokens_unprocessed(text):
+    for start, kind, value in lexer.get_tokens_unprocessed(text):
+        if clock() - began > left[0]:  # rule 3
+            break
+        end = start + len(value)
         if value:
             mark = marks[kind]
             if mark != before:
@@ -81,6 +110,8 @@ def _highlight(lexer: Lexer, text: str) -> list[Markup]:
             written.append(value.replace("\n", f"{_END}\n{mark}") if mark and "\n" in value else value)
     if before:
         written.append(_END)
+    written.append(text[end:])
+    left[0] -= clock() - began
     lines = _write_spans("".join(written)).split("\n")
     # A lexer may end a text with a line that it does not have.
     while len(lines) > 1 and not lines[-1] and len(lines) > text.count("\n") + 1:

@@ -30,13 +30,15 @@ _ATTRIBUTES = {"a": {"href", "title"}, "span": {"class"}, "code": {"class"}, "pr
 _MAX_NESTING = 40
 _MAX_BRACKETS = 4_000
 """With more of them a text takes seconds to parse, and nobody wrote it to be read."""
+_MAX_CHARACTERS = 131_072
+"""A longer text is shown as it is: to parse a megabyte takes up to five seconds."""
 
 
 def render_markdown(text: str) -> Markup:
     """Return Markdown as HTML."""
     import nh3
 
-    if text.count("[") + text.count("*") > _MAX_BRACKETS:
+    if len(text) > _MAX_CHARACTERS or text.count("[") + text.count("*") > _MAX_BRACKETS:
         return Markup('<pre class="plain">{}</pre>').format(clean(text))
     safe = nh3.clean(
         _parser().render(clean(text)),

@@ -28,7 +28,7 @@ from unspool.page.detail import StepDetail
 from unspool.page.find import TextMatch
 from unspool.page.html import ansi
 from unspool.page.html.charts import chart_top, render_context_chart
-from unspool.page.html.highlight import code_rows, highlight_lines, patch_rows
+from unspool.page.html.highlight import code_rows, highlight_lines, limit_highlighting, patch_rows
 from unspool.page.html.json_tree import describe_value, tree_level
 from unspool.page.html.markdown import is_safe_link, render_markdown
 from unspool.page.outline import OutlineTurn, SessionOutline
@@ -106,7 +106,8 @@ class Renderer:
 
     def _render(self, template: str, **values: Any) -> Markup:
         page = template_environment().get_template(template)
-        return Markup(page.render(links=self.links, standalone=self.standalone, **values))  # rule 1
+        with limit_highlighting():
+            return Markup(page.render(links=self.links, standalone=self.standalone, **values))  # rule 1
 
     def outline(self, outline: SessionOutline, turns: range | None = None) -> Markup:
         """Return the left column, or some of its turns."""

@@ -96,7 +96,9 @@ def show_rows(request: Request) -> Response:
         batch = next((batch for batch in split_into_batches(view.index) if batch.id == query["block"]), None)
         if batch is None:
             raise NotFound(f"no part of the session matches `{query['block']}`", hint="reload the page")
-        return HTMLResponse(renderer.sections(view.sections.read_batch(batch, depth), view.outline().turns))
+        sections, turns = view.sections.read_batch(batch, depth), view.outline().turns
+    # After the view is given back, here and below: one thread uses a view, and a long text takes a while to render.
+    return HTMLResponse(renderer.sections(sections, turns))
 
 
 def show_outline(request: Request) -> Response:
@@ -110,21 +112,21 @@ def show_detail(request: Request) -> Response:
     query = request.query_params
     with _open(request, with_agent=False) as (view, renderer):
         detail = read_detail(view, query.get("step", ""), whole=bool(query.get("whole")))
-        return _respond(request, detail, lambda: renderer.detail(detail, query.get("tab", "rendered")))
+    return _respond(request, detail, lambda: renderer.detail(detail, query.get("tab", "rendered")))
 
 
 def show_chart(request: Request) -> Response:
     """Return context and cost, request by request."""
     with _open(request) as (view, renderer):
         chart = view.chart()
-        return _respond(request, chart, lambda: renderer.chart(chart))
+    return _respond(request, chart, lambda: renderer.chart(chart))
 
 
 def show_agents(request: Request) -> Response:
     """Return the agents as a tree."""
     with _open(request, with_agent=False) as (view, renderer):
         tree = view.agents.read_tree()
-        return _respond(request, tree, lambda: renderer.agents(tree))
+    return _respond(request, tree, lambda: renderer.agents(tree))
 
 
 def show_matches(request: Request) -> Response:
@@ -132,7 +134,7 @@ def show_matches(request: Request) -> Response:
     words = request.query_params.get("words", "")[:1000]
     with _open(request, with_agent=False) as (view, renderer):
         matches = find_text(view, words)
-        return _respond(request, {"matches": matches}, lambda: renderer.matches(matches, words))
+    return _respond(request, {"matches": matches}, lambda: renderer.matches(matches, words))
 
 
 def show_image(request: Request) -> Response:
