@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.browser import showcase, showcase_beside
+from tests.browser import showcase
+from tests.browser.addresses import PAGES, SESSION
 from tests.browser.happening import happening
 from tests.browser.showcase import EXPECTED
 from tests.browser.visiting import inline, tall_rows, visit, visit_session, visited, wide_elements
@@ -17,28 +18,6 @@ from tests.browser.watching import NARROW, WIDE, Size, Tabs
 from tests.serving import Served
 from unspool.testing.build import assistant, session, user
 
-SESSION = f"/session/{showcase.ID}"
-PAGES = {
-    "/": "Make the cart total right",
-    "/sessions": showcase.TITLE,
-    "/sessions?has=error": showcase.TITLE,
-    SESSION: showcase.TITLE,
-    f"{SESSION}?agent={showcase_beside.ORDERS[1].agent}": "Which tests know of the rounding?",
-    "/search?q=rounding": "rounding",
-    "/usage": "Total",
-    "/usage?period=model": "claude-opus-4-5",
-    "/sql": "tool_calls",
-    "/sql?q=SELECT+42+AS+answer": "42",
-    "/library": "Plans",
-    "/library/plans": "Cents everywhere",
-    "/library/todos": "Keep the cents",
-    "/library/tasks": "Check refunds",
-    "/library/history": "What about half a cent?",
-    "/library/memory": "Money is",
-    "/library/settings": "ANTHROPIC_API_KEY",
-    "/library/versions": "versions",
-}
-"""Every page, and words that are on it."""
 EVERY = pytest.mark.parametrize("path", PAGES)
 
 

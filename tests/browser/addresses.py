@@ -1,0 +1,45 @@
+"""Every page there is: an address in the made-up folder for each, and words that are on it.
+
+A new page takes one line in `PAGES`. Tests walk all of them in Chromium and Firefox, at every width and in both themes;
+`test_access.py` fails if a route of the server has no line here.
+"""
+
+from __future__ import annotations
+
+from tests.browser import showcase, showcase_beside
+
+SESSION = f"/session/{showcase.ID}"
+PAGES = {
+    "/": "Make the cart total right",
+    "/sessions": showcase.TITLE,
+    "/sessions?has=error": showcase.TITLE,
+    SESSION: showcase.TITLE,
+    f"{SESSION}?agent={showcase_beside.ORDERS[1].agent}": "Which tests know of the rounding?",
+    "/search?q=rounding": "rounding",
+    "/usage": "Total",
+    "/usage?period=model": "claude-opus-4-5",
+    "/sql": "tool_calls",
+    "/sql?q=SELECT+42+AS+answer": "42",
+    "/library": "Plans",
+    "/library/plans": "Cents everywhere",
+    "/library/todos": "Keep the cents",
+    "/library/tasks": "Check refunds",
+    "/library/history": "What about half a cent?",
+    "/library/memory": "Money is",
+    "/library/settings": "ANTHROPIC_API_KEY",
+    "/library/versions": "versions",
+}
+"""Every page, and words that are on it."""
+
+PARTS = {
+    "/session/{id}/rows",
+    "/session/{id}/outline",
+    "/session/{id}/detail",
+    "/session/{id}/chart",
+    "/session/{id}/agents",
+    "/session/{id}/find",
+}
+"""Routes whose answer is a part of a page: scripts put it into one."""
+
+FILES = {"/static/{name}", "/blob/{id}/{digest}", "/events", "/session/{id}/events", "/sql/rows.{form:str}"}
+"""Routes that answer with something else than HTML, beside those that end in `.json`."""
