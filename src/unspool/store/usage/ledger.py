@@ -15,7 +15,7 @@ Rules
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from unspool.format import DAY, DAYS_FROM, DAYS_TO, QUARTER, milliseconds
@@ -24,7 +24,7 @@ from unspool.store.database import IN_FOLDER, Roots, folder_parameters, list_roo
 from unspool.store.sync.changes import read_homes
 
 if TYPE_CHECKING:
-    from unspool.prices import Price
+    from unspool.prices import Price, Response
 
 KEY_COLUMNS = {"session": "session_id", "agent": "agent_id", "project": "project", "branch": "branch"}
 """What rows may be grouped by, and the name of that field and column."""
@@ -70,6 +70,15 @@ class UsageSum(NamedTuple):
     bill: Bill
 
 
+class CountedRequest(NamedTuple):
+    """A response that counts, by itself: the file with the copy that counts, the session that pays, and the project."""
+
+    file: str
+    session: str
+    project: str | None
+    response: Response
+
+
 FileCost: TypeAlias = tuple[str | None, str | None, int, int]
 """What a session pays for a file: the path, the session, micro-dollars, and tokens without a price."""
 
@@ -98,6 +107,9 @@ class Ledger(Protocol):
     def file_costs(self) -> list[FileCost]:
         """Return what each file cost, by the session that pays; a file may have several rows for one session."""
 
+    def requests(self, query: UsageQuery, session: str | None = None) -> Iterator[CountedRequest]:
+        """Yield the responses of a query one by one, or only those that a session pays for; keys play no part."""
+
     def explain(self, query: UsageQuery) -> UsageExplanation:
         """Return which lines were counted, merged and dropped, and why."""
 
@@ -120,6 +132,12 @@ _ADD_UP = f"""INSERT INTO spent
     SELECT source_id, home_id, min(time), {", ".join(KEY_COLUMNS.values())}, model, {", ".join(_SUMS)} FROM answers
     WHERE counted = 1 AND source_id IN unsummed
     GROUP BY source_id, time / {QUARTER}, {", ".join(KEY_COLUMNS.values())}, model"""
+
+
+_OF_SESSION = """ AND a.session_id = ? AND a.source_id IN (
+    SELECT id FROM sources WHERE session_id = ? OR instr(path, '/' || ? || '.jsonl')
+    UNION SELECT source_id FROM agents WHERE session_id = ?)"""
+"""What a session pays for, with the files that it can be in: no index leads from a session to its answers."""
 
 
 class StoreLedger:
@@ -178,18 +196,39 @@ class StoreLedger:
         if is_everything and (rows := self._remembered_rows(*_sum_statements(query, home, keys))) is not None:
             sums = _make_sums(rows)
             return self._with_paths(sums) if FILE in query.keys else sums
-        where, values = "counted = 1 AND home_id = ?", [home]
-        if query.since is not None:
-            where, values = where + " AND time >= ?", [*values, query.since]
-        if query.until is not None:
-            where, values = where + " AND time < ?", [*values, query.until]
+        where, values = _time_condition(home, query)
         in_project, names = self._project_condition(home, query.project)
         file = "source_id" if FILE in query.keys else "NULL"
         groups = ["time", *keys, "model", "id"] if query.exact else [f"time / {QUARTER}", *keys, "model", file]
         statement = f"""SELECT min(time), {", ".join(keys)}, model, {file}, {", ".join(_SUMS)} FROM answers
-            WHERE {where}{in_project} GROUP BY {", ".join(groups)}"""
+            AS a WHERE {where}{in_project} GROUP BY {", ".join(groups)}"""
         sums = _make_sums(self._database.execute(statement, [*values, *names]))
         return self._with_paths(sums) if FILE in query.keys else sums
+
+    def requests(self, query: UsageQuery, session: str | None = None) -> Iterator[CountedRequest]:
+        """Yield the responses of a query one by one, or only those that a session pays for."""
+        homes = self._home_ids()
+        if not homes:
+            yield from self._open_files().requests(query, session)
+        elif len(homes) > 1 and self._share_responses(homes):
+            from unspool.store.usage.ledger_files import RowLedger  # rule 3
+
+            yield from RowLedger(self._database, homes, self._overrides).requests(query, session)
+        else:
+            for home in homes:
+                yield from self._home_requests(home, query, session)
+
+    def _home_requests(self, home: int, query: UsageQuery, session: str | None) -> Iterator[CountedRequest]:
+        from unspool.store.answer_rows import ANSWER_COLUMNS, ANSWER_SELECT, response_from_row  # rule 3
+
+        where, values = _time_condition(home, query)
+        in_project, names = self._project_condition(home, query.project)
+        of_session, ids = (_OF_SESSION, [session] * 4) if session is not None else ("", [])
+        statement = f"""SELECT {ANSWER_SELECT}, s.path FROM answers a JOIN sources s ON s.id = a.source_id
+            WHERE {where}{in_project}{of_session}"""
+        project, payer = ANSWER_COLUMNS.index("project"), ANSWER_COLUMNS.index("session_id")
+        for row in self._database.execute(statement, [*values, *names, *ids]):
+            yield CountedRequest(row[-1], row[payer] or "", row[project], response_from_row(row))
 
     def _with_paths(self, sums: list[UsageSum]) -> list[UsageSum]:
         """Return sums with the path of each file in place of its id."""
@@ -267,6 +306,16 @@ class StoreLedger:
         pairs = ", ".join(["(?, ?)"] * len(matching))
         values = [value for cwd, source in matching for value in (cwd or "", source)]
         return f" AND (coalesce(cwd, ''), source_id) IN (VALUES {pairs})", values
+
+
+def _time_condition(home: int, query: UsageQuery) -> tuple[str, list[int]]:
+    """Return what restricts a statement to what counts in a home and a range of time, and its values."""
+    where, values = "counted = 1 AND a.home_id = ?", [home]
+    if query.since is not None:
+        where, values = where + " AND time >= ?", [*values, query.since]
+    if query.until is not None:
+        where, values = where + " AND time < ?", [*values, query.until]
+    return where, values
 
 
 def costs_of_sums(sums: Iterable[UsageSum]) -> list[FileCost]:

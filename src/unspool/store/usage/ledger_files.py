@@ -35,6 +35,7 @@ from unspool.store.usage.ledger import (
     FILE,
     FILE_COSTS,
     KEY_COLUMNS,
+    CountedRequest,
     FileCost,
     LimitNotice,
     UsageExplanation,
@@ -140,6 +141,13 @@ class FileLedger:
             else:
                 group[1].append(response)
         return self._sums(groups.values(), query)
+
+    def requests(self, query: UsageQuery, session: str | None = None) -> Iterator[CountedRequest]:
+        """Yield the responses of a query one by one, or only those that a session pays for."""
+        for source, response in self._read.counting.responses():
+            payer = self._session(source, response)
+            if session in (None, payer) and self._matches(source, response, query):
+                yield CountedRequest(source, payer, self._project(source, response), response)
 
     def file_costs(self) -> list[FileCost]:
         """Return what each file cost, by the session that pays."""

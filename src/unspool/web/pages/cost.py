@@ -1,0 +1,281 @@
+"""The cost page: why a session, a day or a project cost what it did, down to single requests.
+
+Rules
+  1. Requests are those of `unspool usage`, from the same ledger; the parts add up to its cost to the micro-dollar.
+  2. The five dearest requests are explained (`page/analysis/cost_reasons.py`). All others are in a list that is paged.
+  3. Each request leads to its step. The file of a request is read only for the five that are explained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+from urllib.parse import quote
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+
+from unspool.display import units
+from unspool.errors import NotFound, UnspoolError, UsageError
+from unspool.format import milliseconds
+from unspool.page.analysis import (
+    KINDS,
+    CostSplit,
+    CostSum,
+    RequestContext,
+    SplitRequest,
+    agent_of_file,
+    explain_request,
+    sort_sums,
+    split_request,
+)
+from unspool.page.html import charts
+from unspool.page.readers import read_request_context
+from unspool.prices import known_cost
+from unspool.store import PriceLookup
+from unspool.store.usage import UsageQuery
+from unspool.store.usage import report as reports
+from unspool.web.serving.responses import Json, check_choice, link, page_routes, parse_number, respond, session_link
+from unspool.web.serving.services import services_of
+from unspool.web.serving.site import Site
+
+EXPLAINED: Final = 5
+"""How many requests are explained."""
+_PAGE_ROWS: Final = 50
+_MAX_OFFSET: Final = 20_000
+_MAX_GROUPS: Final = 20
+"""Rows of a table; the rest is added up in one row."""
+_DEFAULT_SINCE: Final = "30d"
+_MIN_SHOWN_MICROS: Final = 50
+"""Less would be shown as nothing."""
+_ORDERS: Final = ("cost", *KINDS)
+
+
+def show_session_cost(request: Request) -> Response:
+    """Show what a session cost, with its agents."""
+    id = str(request.path_params["id"])
+    query = UsageQuery()
+    title = _read_title(request, id)
+    return _show(request, query, {"session": id, "title": title}, base=_cost_path(id))
+
+
+def show_cost(request: Request) -> Response:
+    """Show what a range of days or a project cost."""
+    values = {name: value for name, value in request.query_params.items() if value}
+    since, until = values.get("since"), values.get("until")
+    if since is None and until is None:
+        since = _DEFAULT_SINCE
+    site = services_of(request).site
+    usage = reports.parse_request("daily", site.now(), site.zone, since=since, until=until)
+    query = UsageQuery(since=usage.since, until=usage.until, project=values.get("project"))
+    about = {"session": None, "title": None, "since": since, "until": until, "project": values.get("project")}
+    return _show(request, query, about, base="/cost")
+
+
+def _show(request: Request, query: UsageQuery, about: Json, *, base: str) -> Response:
+    address = request.query_params
+    order = check_choice(address.get("order") or "cost", _ORDERS, "order")
+    offset = parse_number(address, "offset", 0, example=_PAGE_ROWS)
+    if offset > _MAX_OFFSET:
+        raise UsageError(f"offset `{offset}` is too large", hint="choose a shorter range of days")
+    split, prices = _read_split(request, query, about["session"], order, offset + _PAGE_ROWS)
+    if about["session"] and not split.total.requests and about["title"] is None:
+        raise NotFound(f"no session matches `{about['session']}`", hint="list sessions at `/sessions`")
+    dearest = split.dearest
+    explained = [] if offset or order != "cost" else [_explain(request, one, prices) for one in dearest[:EXPLAINED]]
+    listed = dearest[offset : offset + _PAGE_ROWS]
+    data: Json = {
+        **about,
+        "order": order,
+        "offset": offset,
+        **_sum_data(split.total),
+        "estimated_cost_micros": known_cost(split.estimated_micros, split.total.unpriced_tokens),
+        "estimated_responses": split.estimated_responses,
+        "kinds": [{"kind": kind, **_sum_data(own)} for kind, own in split.kinds.items() if own.requests],
+        "threads": [{"thread": name, **_sum_data(own)} for name, own in split.threads.items() if own.requests],
+        "tiers": _group_data("tier", split.tiers.items()),
+        "models": _group_data("model", split.models.items()),
+        "sessions": [] if about["session"] else _group_data("session", split.sessions.items()),
+        "agents": [
+            {"session": session, "agent": agent, **_sum_data(own)}
+            for (session, agent), own in sorted(split.agents.items(), key=lambda pair: -pair[1].cost_micros)
+        ],
+        "dearest": explained,
+        "listed": [_request_data(one) for one in listed],
+    }
+    return respond(request, "cost.html", data, view=_look(data, address, base, services_of(request).site))
+
+
+def _read_split(
+    request: Request, query: UsageQuery, session: str | None, order: str, kept: int
+) -> tuple[CostSplit, PriceLookup]:
+    """Add up the requests of a query, and keep the dearest."""
+    split = CostSplit(max(kept, EXPLAINED), order)
+    with services_of(request).site.open() as access:
+        prices = PriceLookup(access.preferences.prices)
+        for counted in access.ledger.requests(query, session):
+            price = prices.price(counted.response)
+            split.add(split_request(*counted, price), price)
+    return split, prices
+
+
+def _read_title(request: Request, id: str) -> str | None:
+    """Return the title of a session; None if there is no such session."""
+    try:
+        with services_of(request).open_sessions.open(id) as view:
+            return view.outline().head.title or id
+    except NotFound:  # agents may be left of it
+        return None
+
+
+def _explain(request: Request, one: SplitRequest, prices: PriceLookup) -> Json:
+    """Return a request with the reasons for its cost."""
+    context, turn, prompt = RequestContext(is_known=False), None, ""
+    try:
+        with services_of(request).open_sessions.open(one.session, agent_of_file(one)) as view:
+            context = read_request_context(view, one.response.id)
+            if agent_of_file(one) is None:
+                turn = view.index.turn_at(one.response.offset)
+                prompt = view.index.turns[turn].prompt[:200]
+    except UnspoolError:  # gone meanwhile, or only its agents are left: the bill alone explains it
+        pass
+    reasons = [
+        {
+            "kind": reason.kind,
+            "words": reason.words,
+            "otherwise": reason.otherwise or None,
+            "otherwise_cost_micros": reason.otherwise_micros,
+            "is_estimate": reason.is_estimate,
+            "step": reason.key,
+        }
+        for reason in explain_request(one, prices.price(one.response), context)
+    ]
+    return {**_request_data(one), "turn": turn, "prompt": prompt, "reasons": reasons}
+
+
+def _request_data(one: SplitRequest) -> Json:
+    response, agent = one.response, agent_of_file(one)
+    return {
+        "id": response.id,
+        "session": one.session,
+        "agent": agent,
+        "project": one.project,
+        "step": f"{f'{agent}/' if agent else ''}{response.offset}",
+        "time": response.timestamp,
+        "model": response.model,
+        "tier": one.tier,
+        "cost_micros": one.cost if one.priced else None,
+        "parts": {kind: one.parts[kind] for kind in KINDS if kind in one.parts},
+        "counts": {kind: getattr(response, kind) for kind in KINDS if getattr(response, kind)},
+        "prompt_tokens": response.prompt,
+        "is_final": response.final,
+    }
+
+
+def _sum_data(own: CostSum) -> Json:
+    return {
+        "cost_micros": known_cost(own.cost_micros, own.unpriced_tokens),
+        "unpriced_tokens": own.unpriced_tokens,
+        "requests": own.requests,
+        "count": own.count,
+    }
+
+
+def _group_data(name: str, sums: Iterable[tuple[str, CostSum]]) -> list[Json]:
+    return [{name: value, **_sum_data(own)} for value, own in sort_sums(sums)]
+
+
+# how it looks
+
+
+def _look(data: Json, query: QueryParams, base: str, site: Site) -> Json:
+    kept = {name: value for name, value in query.items() if value and name not in ("order", "offset")}
+    total = data["cost_micros"] or 0
+    following = data["offset"] + _PAGE_ROWS
+    return {
+        "tables": list(_tables(data, base, kept, total)),
+        "dearest": [_request_look(one, site) for one in data["dearest"]],
+        "requests": [_request_look(one, site) for one in data["listed"]],
+        "orders": [
+            (name, KINDS.get(name, "cost"), link(base, kept, order=name) + "#requests", name == data["order"])
+            for name in _ORDERS
+            if name == "cost" or any(kind["kind"] == name for kind in data["kinds"])
+        ],
+        "next": link(base, kept, order=data["order"], offset=following) + "#requests"
+        if following < data["requests"] and following <= _MAX_OFFSET
+        else None,
+        "previous": link(base, kept, order=data["order"], offset=max(0, data["offset"] - _PAGE_ROWS)) + "#requests"
+        if data["offset"]
+        else None,
+        "estimate": _estimate(data),
+        "session_href": session_link(data["session"]) if data["session"] else None,
+        "kinds": KINDS,
+    }
+
+
+def _estimate(data: Json) -> str | None:
+    """Return the estimated cost, if it differs from the counted one as far as both are shown."""
+    counted, estimated = data["cost_micros"], data["estimated_cost_micros"]
+    if counted is None or estimated is None or units.dollars(counted) == units.dollars(estimated):
+        return None
+    return units.dollars(estimated)
+
+
+def _tables(data: Json, base: str, kept: Json, total: int) -> Iterable[Json]:
+    """Yield the tables of sums; every row leads to requests or to a page with less in it."""
+
+    def rows(name: str, groups: Sequence[Json], address: dict[str, str]) -> list[Json]:
+        shown, rest = groups[:_MAX_GROUPS], groups[_MAX_GROUPS:]
+        found = [
+            {**group, "name": KINDS.get(group[name], group[name]), "href": address.get(group[name]),
+             "bar": charts.render_bar(group["cost_micros"] or 0, total)}
+            for group in shown
+        ]  # fmt: skip
+        if rest:
+            sums = {
+                key: sum(group[key] or 0 for group in rest)
+                for key in ("cost_micros", "unpriced_tokens", "requests", "count")
+            }
+            found.append({**sums, "name": f"{len(rest):,} others", "href": None, "bar": ""})
+        return found
+
+    by_kind = {kind["kind"]: link(base, kept, order=kind["kind"]) + "#requests" for kind in data["kinds"]}
+    yield {"title": "By kind of token", "rows": rows("kind", data["kinds"], by_kind)}
+    yield {"title": "By conversation", "rows": rows("thread", data["threads"], {"agents": "#agents"})}
+    yield {"title": "By price tier", "rows": rows("tier", data["tiers"], {})}
+    yield {"title": "By model", "rows": rows("model", data["models"], {})}
+    if data["sessions"]:
+        pages = {group["session"]: _cost_path(group["session"]) for group in data["sessions"]}
+        yield {"title": "By session", "rows": rows("session", data["sessions"], pages)}
+    if data["agents"]:
+        named = [{**group, "name_of": f"{group['agent'] or 'in the file of the session'}"} for group in data["agents"]]
+        pages = {group["name_of"]: session_link(group["session"], agent=group["agent"] or None) for group in named}
+        yield {"title": "By agent", "anchor": "agents", "rows": rows("name_of", named, pages)}
+
+
+def _request_look(one: Json, site: Site) -> Json:
+    agent = {"agent": one["agent"]} if one["agent"] else {}
+    return {
+        **one,
+        "href": session_link(one["session"], step=one["step"]),
+        "turn_href": session_link(one["session"], turn=one["turn"]) if one.get("turn") else None,
+        "agent_href": session_link(one["session"], **agent) if agent else None,
+        "when": site.format_time(milliseconds(one["time"])),
+        "reasons": [
+            {**reason, "href": session_link(one["session"], step=reason["step"]) if reason["step"] else None}
+            for reason in one.get("reasons", ())
+        ],
+        "parts_words": " · ".join(
+            f"{KINDS[kind]} {units.dollars(amount)} ({units.tokens(one['counts'].get(kind, 0))})"
+            for kind, amount in one["parts"].items()
+            if amount >= _MIN_SHOWN_MICROS
+        ),
+    }
+
+
+def _cost_path(id: str) -> str:
+    return f"/session/{quote(id, safe='')}/cost"
+
+
+routes = [*page_routes("/session/{id}/cost", show_session_cost), *page_routes("/cost", show_cost)]

@@ -1,0 +1,67 @@
+"""Cost, review and time of a session in a real browser: they fit, numbers lead to steps, nothing needs a script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.browser import showcase
+from tests.browser.test_pages import await_rows
+from tests.browser.visiting import inline, visit, visited, wide_elements
+from tests.browser.watching import NARROW, WIDE, Size, Tabs
+from tests.serving import Served
+
+SESSION = f"/session/{showcase.ID}"
+PAGES = {
+    f"{SESSION}/cost": "Dearest requests",
+    f"{SESSION}/cost?order=output": "Requests",
+    "/cost?since=2020-01-01": "By session",
+}
+"""Every page, and words that are on it."""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    config: Path = tmp_path_factory.mktemp("analysis") / "claude"
+    showcase.build(config)
+    with visited(config, config.parent / "unspool") as running:
+        await_rows(running)
+        yield running
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("size", [WIDE, (768, 1024), NARROW], ids=["1440", "768", "390"])
+@pytest.mark.parametrize("dark", [True, False], ids=["dark", "light"])
+def test_the_page_fits_its_window(tabs: Tabs, served: Served, path: str, size: Size, dark: bool) -> None:
+    tab = tabs(size, dark=dark)
+    page = visit(tab, served, path)
+    assert PAGES[path].lower() in page.inner_text("main").lower()
+    assert wide_elements(page) == []
+    assert inline(page.content()) == []
+    small = page.evaluate(SMALL_CONTROLS)
+    assert small == []
+
+
+SMALL_CONTROLS = """() => [...document.querySelectorAll("main a, main button, main summary, main input, main select")]
+  .filter((one) => one.checkVisibility() && !one.closest("svg, p, li, td, th, h1, h2, h3, dd"))
+  .filter((one) => one.getBoundingClientRect().height < 24)
+  .map((one) => `${one.outerHTML.slice(0, 90)} ${one.getBoundingClientRect().height}`).slice(0, 5)"""
+"""Controls under 24 px; links inside sentences and cells are exempt (WCAG 2.5.8)."""
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_the_page_says_the_same_without_scripts(tabs: Tabs, served: Served, path: str) -> None:
+    page = visit(tabs(WIDE, script=False), served, path)
+    assert PAGES[path].lower() in page.content().lower()
+
+
+def test_the_cost_of_a_session_leads_to_its_dearest_request_in_two_clicks(tabs: Tabs, served: Served) -> None:
+    page = visit(tabs(WIDE), served, SESSION)
+    page.wait_for_selector(".session[data-ready]")
+    page.click(".strip a[href$='/cost']")
+    page.wait_for_selector(".dearest")
+    page.click(".dearest .cost >> nth=0")
+    page.wait_for_selector("#drawer .detail")
+    assert "?step=" in page.url

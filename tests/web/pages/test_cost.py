@@ -1,0 +1,99 @@
+"""The cost page, asked over a real socket: its sums are those of the commands, and each request leads to its step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+
+import pytest
+
+from tests.serving import Served, serving
+from tests.web.pages.test_lists import Place, hostile, settled
+from unspool.demo.write import write_demo
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A server on the demo folder, with a session in which everything is hostile."""
+    folder = tmp_path_factory.mktemp("cost")
+    config = folder / "claude"
+    write_demo(config)
+    hostile(config)
+    with serving(config, home=folder / "unspool") as served:
+        served.enter()
+        one = Place(served, config.resolve(), folder / "unspool")
+        settled(one)
+        yield one
+
+
+def test_the_sums_of_every_session_are_those_of_usage(place: Place) -> None:
+    rows = place.command("usage", "session")["rows"]
+    assert len(rows) > 10
+    for row in rows:
+        data = place.get(f"/session/{row['session']}/cost.json")
+        assert (data["cost_micros"], data["unpriced_tokens"]) == (row["cost_micros"], row["unpriced_tokens"])
+        assert data["requests"] == row["responses"]
+        for name in ("kinds", "threads", "tiers", "models"):
+            assert sum(one["cost_micros"] or 0 for one in data[name]) == (row["cost_micros"] or 0), name
+        assert data["estimated_cost_micros"] == row["estimated_cost_micros"]
+
+
+def test_the_sums_of_a_day_and_a_project_are_those_of_usage(place: Place) -> None:
+    for options in ({"since": "2020-01-01"}, {"since": "2020-01-01", "project": "ledger"}):
+        words = [word for name, value in options.items() for word in (f"--{name}", value)]
+        totals = place.command("usage", *words)["totals"]
+        data = place.get("/cost.json?" + "&".join(f"{name}={value}" for name, value in options.items()))
+        assert data["cost_micros"] == totals["cost_micros"] > 0
+        assert sum(one["cost_micros"] or 0 for one in data["sessions"]) == totals["cost_micros"]
+    (day, *_) = place.command("usage", "--since", "2020-01-01")["rows"]
+    data = place.get(f"/cost.json?since={day['date']}&until={day['date']}")
+    assert data["cost_micros"] == day["cost_micros"]
+
+
+def test_the_header_of_a_session_and_its_cost_page_say_the_same(place: Place) -> None:
+    for row in place.get("/sessions.json?sort=cost")["rows"][:5]:
+        assert place.get(f"/session/{row['id']}/cost.json")["cost_micros"] == row["cost_micros"]
+
+
+def test_every_request_leads_to_a_step_of_its_response(place: Place) -> None:
+    seen = 0
+    for row in place.get("/sessions.json?sort=cost")["rows"][:6]:
+        for one in place.get(f"/session/{row['id']}/cost.json")["listed"][:10]:
+            detail = place.get(f"/session/{row['id']}/detail.json?step={one['step']}")
+            assert any(one["id"] in raw["text"] for raw in detail["raw"]), one
+            seen += 1
+    assert seen > 20
+
+
+def test_requests_are_paged_and_ordered_by_any_part(place: Place) -> None:
+    whole = place.get("/cost.json?since=2020-01-01&order=output")
+    amounts = [one["parts"].get("output", 0) for one in whole["listed"]]
+    assert amounts == sorted(amounts, reverse=True)
+    second = place.get("/cost.json?since=2020-01-01&order=output&offset=50")
+    assert len(whole["listed"]) == 50
+    assert not {one["id"] for one in whole["listed"]} & {one["id"] for one in second["listed"]}
+
+
+def test_links_of_the_page_are_answered_and_nothing_hostile_is_in_it(place: Place) -> None:
+    for path in ("/cost?since=2020-01-01", f"/session/{place.get('/sessions.json?sort=cost')['rows'][0]['id']}/cost"):
+        html = place.page(path)
+        assert "<script>alert" not in html
+        for address in sorted({unescape(found) for found in re.findall(r'href="(/[^"#]*)', html)})[:40]:
+            assert place.served.get(address).status == 200, address
+
+
+def test_a_wrong_request_is_one_line(place: Place) -> None:
+    for path, status in (
+        ("/cost?order=x", 400),
+        ("/cost?since=x", 400),
+        ("/session/none/cost", 404),
+        ("/cost?offset=99999999", 400),
+    ):
+        answer = place.served.get(path)
+        assert answer.status == status, path
+        assert "Traceback" not in answer.text
+
+
+def test_the_usage_page_leads_to_the_cost_page(demo: Served) -> None:
+    assert 'href="/cost?since=7d"' in demo.get("/usage?since=7d").text
