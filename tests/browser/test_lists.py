@@ -42,7 +42,38 @@ def test_a_page_fits_and_its_rows_are_low(tabs: Tabs, served: Served, path: str,
     page = entered(tabs, served, size).go(f"{served.address}{path}")
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
     heights = page.evaluate("[...document.querySelectorAll('main tbody tr, main li a')].map(row => row.offsetHeight)")
-    assert max(heights, default=0) <= 36
+    # On a phone a session is a card of two lines.
+    assert max(heights, default=0) <= (60 if path == "/sessions" and size == NARROW else 36)
+
+
+@pytest.mark.parametrize("width", [390, 480, 640, 721, 760, 860, 960, 1024, 1120, 1280, 1440, 1600, 1920])
+def test_the_title_of_a_session_can_be_read_at_every_width(tabs: Tabs, served: Served, width: int) -> None:
+    page = entered(tabs, served, (width, 900)).go(f"{served.address}/sessions")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    cells = page.eval_on_selector_all("td.title", "cells => cells.map(cell => cell.clientWidth)")
+    assert min(cells) >= 200
+    shown = page.evaluate(
+        """[...document.querySelectorAll("#rows tr:first-child td")]
+             .filter((cell) => cell.checkVisibility()).map((cell) => cell.classList[0])"""
+    )
+    assert {"sign", "title", "project", "last", "errors", "cost"} <= set(shown)
+
+
+def test_on_a_phone_a_session_is_a_card_of_two_lines_and_fields_can_be_typed_into(tabs: Tabs, served: Served) -> None:
+    page = entered(tabs, served, NARROW).go(f"{served.address}/sessions?has=error")
+    tops = page.evaluate(
+        """[...document.querySelectorAll("#rows tr:first-child td")].filter((cell) => cell.checkVisibility())
+             .map((cell) => [cell.classList[0], Math.round(cell.getBoundingClientRect().top)])"""
+    )
+    assert len({top for name, top in tops if name != "sign"}) == 2
+    assert "1 error" in page.inner_text("#rows tr:first-child")
+    for path in ("/sessions", "/search", "/usage", "/sql"):
+        page.goto(f"{served.address}{path}")
+        selector = "main :is(input:not([type=hidden], [type=checkbox]), select, textarea)"
+        widths = page.eval_on_selector_all(
+            selector, "fields => fields.filter(one => one.checkVisibility()).map(one => [one.name, one.offsetWidth])"
+        )
+        assert [name for name, width in widths if width < 100] == [], path
 
 
 def test_rows_come_when_they_are_scrolled_to_until_all_are_there(tabs: Tabs, served: Served) -> None:
@@ -53,14 +84,65 @@ def test_rows_come_when_they_are_scrolled_to_until_all_are_there(tabs: Tabs, ser
     page.wait_for_selector("#next", state="detached")
 
 
-def test_a_menu_takes_effect_at_once_and_keeps_the_rest_of_the_address(tabs: Tabs, served: Served) -> None:
-    page = entered(tabs, served).go(f"{served.address}/sessions?has=error&sort=cost")
+def test_a_menu_is_typed_into_takes_several_values_and_keeps_the_rest_of_the_address(
+    tabs: Tabs, served: Served
+) -> None:
+    page = entered(tabs, served).go(f"{served.address}/sessions?sort=cost")
+    page.click("[data-facet=project] summary")
+    page.keyboard.type("tide")
+    values = page.locator("[data-facet=project] li:visible .value")
+    assert values.all_inner_texts() == ["tidewatch"]
     with page.expect_navigation():
-        page.select_option("select[name=project]", "tidewatch")
+        page.keyboard.press("Enter")
+    assert parse_qs(urlsplit(page.url).query) == {"sort": ["cost"], "project": ["tidewatch"]}
+    page.click("[data-facet=project] summary")
+    page.check("[data-facet=project] input[value=ledger]")
+    with page.expect_navigation():
+        page.click("[data-facet=project] button")
     query = parse_qs(urlsplit(page.url).query)
-    assert query == {"has": ["error"], "sort": ["cost"], "project": ["tidewatch"]}
+    assert query == {"sort": ["cost"], "project": ["tidewatch", "ledger"]}
     expected = served.get(f"/sessions.json?{urlencode(query, doseq=True)}").json
+    assert {row["project"] for row in expected["rows"]} == {"tidewatch", "ledger"}
     assert page.locator("#rows tr").count() == len(expected["rows"]) > 0
+
+
+def test_the_list_is_walked_with_keys_and_enter_opens(tabs: Tabs, served: Served) -> None:
+    page = entered(tabs, served).go(f"{served.address}/sessions?group=project")
+    ids = page.eval_on_selector_all("#rows tr[data-session]", "rows => rows.map(row => row.dataset.session)")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    page.keyboard.press("j")
+    assert page.get_attribute("[data-chosen]", "data-session") == ids[1]
+    page.keyboard.press("G")
+    assert page.get_attribute("[data-chosen]", "data-session") == ids[-1]
+    page.keyboard.press("g")
+    page.keyboard.press("g")
+    assert page.get_attribute("[data-chosen]", "data-session") == ids[0]
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert f"/session/{ids[0]}" in page.url
+
+
+@pytest.mark.parametrize("path", ["/usage?period=project", "/search?q=tide", "/library/plans", "/library/history"])
+def test_every_list_is_walked_with_the_same_keys(tabs: Tabs, served: Served, path: str) -> None:
+    page = entered(tabs, served).go(f"{served.address}{path}")
+    page.keyboard.press("?")
+    assert "next entry" in page.inner_text("#keys")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.wait_for_selector("[data-chosen]")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+
+
+def test_the_list_says_last_activity_and_when_a_session_began(tabs: Tabs, served: Served) -> None:
+    page = entered(tabs, served, (1920, 900)).go(f"{served.address}/sessions")
+    assert page.inner_text("th[aria-sort]").startswith("Last activity")
+    assert page.is_visible("th.started")
+    rows = served.get("/sessions.json").json["rows"]
+    shown = page.eval_on_selector_all("td.last time", "times => times.map(time => time.title)")
+    assert shown == [row["last"][:16].replace("T", " ") for row in rows]
 
 
 def test_without_a_script_a_button_filters_and_a_link_leads_on(tabs: Tabs, served: Served) -> None:
@@ -71,8 +153,18 @@ def test_without_a_script_a_button_filters_and_a_link_leads_on(tabs: Tabs, serve
     assert "offset=3" in page.url
     page.fill("input[name=q]", "tide")
     with page.expect_navigation():
-        page.click("form.filters button")
+        page.click("form.filters > button")
     assert page.locator("#rows tr").count() == len(served.get("/sessions.json?q=tide").json["rows"]) == 1
+    page.goto(f"{served.address}/sessions")
+    page.click("[data-facet=project] summary")
+    page.check("[data-facet=project] input[value=ledger]")
+    page.check("[data-facet=project] input[value=notes]")
+    with page.expect_navigation():
+        page.click("[data-facet=project] button")
+    assert parse_qs(urlsplit(page.url).query)["project"] == ["ledger", "notes"]
+    assert page.locator("#rows tr").count() == len(
+        served.get("/sessions.json?project=ledger&project=notes").json["rows"]
+    )
 
 
 def test_a_question_is_asked_with_a_key(tabs: Tabs, served: Served) -> None:

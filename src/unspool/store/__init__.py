@@ -9,7 +9,7 @@ From top to bottom, each importing only what stands below it:
     usage             sums of billed responses, and reports of them
     sync              files to rows
     archive           raw bytes kept after files have gone
-    answer_rows, database, preferences, times, worker_processes
+    answer_rows, database, preferences, times, user_annotations, worker_processes
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
-    from unspool.store import preferences
+    from unspool.store import preferences, user_annotations
     from unspool.store.access import StoreAccess
     from unspool.store.answer_rows import PriceLookup, response_cells, response_from_cells
     from unspool.store.database import (
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from unspool.store.worker_processes import start_workers, wait_for
 
 __all__ = [
-    "IN_FOLDER", "STORE", "Preferences", "PriceLookup", "Roots", "StoreAccess", "folder_parameters", "is_locked",
-    "list_roots", "locked", "open_archive", "open_store", "preferences", "response_cells", "response_from_cells",
-    "start_workers", "transaction", "translate_errors", "wait_for",
+    "IN_FOLDER", "STORE", "Preferences", "PriceLookup", "Roots", "StoreAccess", "folder_parameters",
+    "is_locked", "list_roots", "locked", "open_archive", "open_store", "preferences", "response_cells",
+    "response_from_cells", "start_workers", "transaction", "translate_errors", "user_annotations", "wait_for",
 ]
 
 __getattr__ = lazy_door(__name__, {

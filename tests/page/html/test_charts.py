@@ -44,7 +44,7 @@ def test_a_chart_is_well_formed_and_says_no_style_and_no_script(given_values: li
 @given(st.lists(st.integers(0, 10**7), max_size=40), st.lists(st.integers(0, 40), max_size=5))
 def test_a_sparkline_stays_in_its_box(points: list[int], places: list[int]) -> None:
     inside = [place for place in places if place <= len(points)]
-    text = str(render_sparkline(points, inside, len(points), width=84, height=18))
+    text = str(render_sparkline(points, inside, len(points), limit=200_000, width=84, height=18))
     if not points:
         assert text == ""
         return
@@ -53,8 +53,16 @@ def test_a_sparkline_stays_in_its_box(points: list[int], places: list[int]) -> N
     assert line is not None
     numbers = [tuple(map(float, pair.split(","))) for pair in line.attrib["points"].split()]
     assert all(0 <= x <= 84 and 0 <= y <= 18 for x, y in numbers)
-    assert len(root.findall("line")) == len(inside)
-    assert all(0 <= float(tick.attrib["x1"]) <= 84 for tick in root.findall("line"))
+    ticks = [one for one in root.findall("line") if one.attrib["class"] == "tick"]
+    assert len(ticks) == len(inside)
+    assert all(0 <= float(tick.attrib["x1"]) <= 84 for tick in ticks)
+
+
+def test_sparklines_share_the_scale_of_the_context_limit_and_say_it() -> None:
+    half, full = (str(render_sparkline([0, peak], [], 2, limit=200_000)) for peak in (100_000, 200_000))
+    assert 'points="0.5,17.0 83.5,9.0"' in half
+    assert 'points="0.5,17.0 83.5,1.0"' in full
+    assert "up to 100,000 of 200,000 tokens (50%)" in half
 
 
 def test_a_bar_is_as_long_as_its_share() -> None:

@@ -19,6 +19,7 @@ from tests.profiles import examples
 from unspool.demo.write import write_demo
 from unspool.store.archive.archive import Archive
 from unspool.store.catalog.catalog import (
+    GROUPS,
     SORTS,
     TEXT_SORTS,
     CatalogCache,
@@ -68,7 +69,7 @@ def asking(place: Path) -> Iterator[Any]:
 
         def answer(wanted: CatalogRequest) -> CatalogPage:
             every = read_sessions(database, place / "config", ledger)
-            return cut_page(database, select_sessions(database, every, wanted.filters, UTC), wanted)
+            return cut_page(database, select_sessions(database, every, wanted.filters, UTC), wanted, UTC)
 
         yield answer
 
@@ -136,6 +137,47 @@ def test_sessions_that_share_an_answer_but_not_their_beginning_are_apart(tmp_pat
     assert ask(tmp_path).total == 2
 
 
+def test_a_session_id_in_two_folders_is_one_row_that_pays_once_and_names_both(tmp_path: Path) -> None:
+    session(user("Hi"), assistant("Yes."), id=S[1], cwd="/p/one").save(tmp_path / "config")
+    session(user("Hi"), assistant("Yes."), id=S[1], cwd="/p/two", start="2026-02-01T00:00:00Z").save(
+        tmp_path / "config"
+    )
+    synced(tmp_path / "own", tmp_path / "config")
+    found = ask(tmp_path)
+    (row,) = found.rows
+    assert (found.total, found.sessions, row.project, row.also_in) == (1, 1, "two", ("one",))
+    assert [Path(path).parent.name for path in row.copies] == ["-p-one"]
+    with asking(tmp_path) as asked:
+        assert asked(ALL).cost_micros == row.cost_micros
+        for project in ("one", "two"):
+            assert asked(CatalogRequest(filters=SessionFilters(project=(project,)))).sessions == 1
+
+
+def test_groups_are_in_order_and_their_rows_stand_together(demo: Path) -> None:
+    with asking(demo) as asked:
+        for group in GROUPS:
+            found = asked(CatalogRequest(group=group, limit=10_000, sort="cost"))
+            assert list(found.row_groups) == sorted(found.row_groups)
+            assert sum(one.rows for one in found.groups) == len(found.rows) == found.total
+            assert sum(one.cost_micros for one in found.groups) == found.cost_micros
+            names = [found.groups[number].name for number in found.row_groups]
+            if group != "day":
+                assert names == [getattr(row, group) or None for row in found.rows]
+            first = asked(CatalogRequest(group=group, limit=3, sort="cost"))
+            rest = asked(CatalogRequest(group=group, limit=10_000, offset=3, sort="cost"))
+            assert [*first.rows, *rest.rows] == found.rows
+
+
+def test_all_values_of_a_facet_are_there_however_many(tmp_path: Path) -> None:
+    for number in range(30):
+        session(user("Hi"), assistant("Yes."), id=f"{number:08}-0000-4000-8000-000000000000", cwd=f"/p/n{number}").save(
+            tmp_path / "config"
+        )
+    synced(tmp_path / "own", tmp_path / "config")
+    found = ask(tmp_path)
+    assert len(found.facets["project"]) == found.facets["totals"]["project"] == 30
+
+
 def test_one_that_has_gone_says_so(demo: Path) -> None:
     assert {row.id for row in ask(demo).rows if row.gone} == {S[8]}
 
@@ -176,20 +218,20 @@ def test_a_number_in_a_facet_is_what_one_would_get(demo: Path) -> None:
             SessionFilters(),
             SessionFilters(has=("error",)),
             SessionFilters(text="the"),
-            SessionFilters(tool="Edit", branch="main"),
+            SessionFilters(tool=("Edit",), branch=("main",)),
         ):
             facets = asked(CatalogRequest(filters=filters)).facets
             told = [(name, value.value, value.sessions) for name in ("project", "branch", "model", "tool")
                     for value in facets[name]]  # fmt: skip
             assert told
             for name, value, count in told:
-                chosen = changed(filters, **{name: value})
+                chosen = changed(filters, **{name: (value,)})
                 assert asked(CatalogRequest(filters=chosen)).sessions == count, (name, value)
             for name, count in facets["has"].items():
                 chosen = changed(filters, has=tuple({*filters.has, name}))
                 assert asked(CatalogRequest(filters=chosen)).sessions == count, name
             for path, count in facets["file"]:
-                assert asked(CatalogRequest(filters=changed(filters, file=path))).sessions >= count > 0
+                assert asked(CatalogRequest(filters=changed(filters, file=(path,)))).sessions >= count > 0
             for month, count in facets["month"]:
                 within = [row for row in rows_of(asked, filters) if (row.last or "")[:7] == month]
                 assert len(within) == count
@@ -228,14 +270,20 @@ def test_filters_let_pass_what_has_it(tmp_path: Path) -> None:
 
     assert ids(text="LOGIN fix") == "1"
     assert ids(text="login") == "12"
-    assert (ids(project="shop"), ids(project="sho"), ids(project="/p/")) == ("1", "12", "123")
-    assert (ids(branch="dev"), ids(model="haiku"), ids(model="claude-haiku-4-5")) == ("2", "2", "2")
-    assert (ids(tool="Edit"), ids(tool="Bash"), ids(tool="Nothing")) == ("1", "2", "")
-    assert (ids(file="src/main"), ids(file="*.py"), ids(file="main"), ids(file="MAIN.py")) == ("1", "1", "1", "1")
+    assert (ids(project=("shop",)), ids(project=("sho",)), ids(project=("/p/",))) == ("1", "12", "123")
+    assert (ids(branch=("dev",)), ids(model=("haiku",)), ids(model=("claude-haiku-4-5",))) == ("2", "2", "2")
+    assert (ids(tool=("Edit",)), ids(tool=("Bash",)), ids(tool=("Nothing",))) == ("1", "2", "")
+    assert (ids(file=("src/main",)), ids(file=("*.py",)), ids(file=("main",)), ids(file=("MAIN.py",))) == (
+        "1",
+        "1",
+        "1",
+        "1",
+    )
     assert (ids(has=("error",)), ids(has=("image",)), ids(has=("pr",)), ids(has=("pr", "error"))) == ("2", "1", "3", "")
     assert ids(since=datetime(2026, 1, 20, tzinfo=UTC)) == "2"
     assert ids(until=datetime(2026, 1, 20, tzinfo=UTC)) == "13"
-    (row,) = ask(tmp_path, CatalogRequest(filters=SessionFilters(tool="Edit"))).rows
+    assert (ids(project=("shop", "other")), ids(tool=("Edit", "Bash")), ids(month=("2026-02",))) == ("13", "12", "2")
+    (row,) = ask(tmp_path, CatalogRequest(filters=SessionFilters(tool=("Edit",)))).rows
     assert (row.files, row.added, row.removed, row.tools, row.images) == (1, 2, 1, {"Edit": 1}, 1)
 
 
@@ -246,7 +294,7 @@ def test_a_file_that_only_an_agent_has_changed_is_found_by_its_session(tmp_path:
     inside.parent.mkdir(parents=True)
     inside.write_bytes(session(*steps, id=S[1], agent="a1b2c3d").data)
     synced(tmp_path / "own", tmp_path / "config")
-    found = ask(tmp_path, CatalogRequest(filters=SessionFilters(file="new.md", has=("agent",))))
+    found = ask(tmp_path, CatalogRequest(filters=SessionFilters(file=("new.md",), has=("agent",))))
     assert [row.id for row in found.rows] == [S[1]]
     assert found.facets["file"] == [("/p/new.md", 1)]
 

@@ -24,7 +24,8 @@ from unspool.testing.build import assistant, note, session, tool_result, tool_us
 S = [f"{number}0000000-0000-4000-8000-00000000000{number}" for number in range(10)]
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 PAGES = [
-    "/sessions", "/sessions?hidden=1&sort=title", "/usage", "/usage?period=model&metric=tokens", "/usage?period=agent",
+    "/sessions", "/sessions?hidden=1&sort=title", "/sessions?group=project", "/sessions/values?facet=branch",
+    "/usage", "/usage?period=model&metric=tokens", "/usage?period=agent",
     "/search", "/search?q=alert", "/search?q=a*&errors=1", "/sql", "/sql?q=SELECT+title+FROM+sessions", "/library",
     "/library/plans", "/library/todos", "/library/tasks", "/library/history", "/library/memory", "/library/settings",
     "/library/versions",
@@ -180,12 +181,27 @@ def test_what_a_menu_says_is_what_choosing_it_gives(place: Place) -> None:
         assert place.get(f"/sessions.json?has={name}")["sessions"] == count
 
 
+def test_all_values_of_a_filter_have_a_page_on_which_each_is_a_link(place: Place) -> None:
+    facets = place.get("/sessions.json")["facets"]
+    for name in ("project", "branch", "model", "tool", "file", "month"):
+        told = place.get(f"/sessions/values.json?facet={name}&sort=cost")
+        assert told["total"] == len(told["values"]) == facets["totals"][name]
+        text = place.page(f"/sessions/values?facet={name}&sort=cost")
+        links = [one["href"] for one in Seen(text).all("a") if (one.get("href") or "").startswith("/sessions?")]
+        found = [value for href in links for value in parse_qs(urlsplit(href or "").query).get(name, [])]
+        assert found == [one["value"] for one in told["values"]]
+    found = place.get("/sessions/values.json?facet=project&find=tide")["values"]
+    assert [one["value"] for one in found] == ["tidewatch"]
+
+
 @pytest.mark.parametrize(
     ("path", "words"),
     [
         ("/sessions?sort=nothing", "unknown column"),
         ("/sessions?has=nothing", "unknown filter"),
         ("/sessions?offset=-1", "invalid number"),
+        ("/sessions?group=odd", "unknown group"),
+        ("/sessions/values?facet=odd", "unknown filter"),
         ("/sessions?since=soon", "invalid time"),
         ("/sessions?month=13", "invalid time"),
         ("/usage?period=hourly", "unknown period"),

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from unspool.display import dollars, tokens
+from unspool.display import amount, dollars, tokens
 from unspool.page.chart import ChartMarker, ContextChart, RequestColumn
 
 MAX_SERIES: Final = 8
@@ -113,12 +113,21 @@ def render_bar(value: int, most: int, width: int = 120) -> Markup:
 
 
 def render_sparkline(
-    points: Sequence[int], compactions: Sequence[int], requests: int, *, width: int = 84, height: int = 18
+    points: Sequence[int],
+    compactions: Sequence[int],
+    requests: int,
+    *,
+    limit: int,
+    width: int = 84,
+    height: int = 18,
 ) -> Markup:
-    """Return how full a context was, request by request, with a tick before each point where it was compacted."""
+    """Return how full a context was, request by request, with a tick before each point where it was compacted.
+
+    The upper edge is the limit, so that the lines of several sessions can be compared.
+    """
     if not points:
         return Markup("")
-    most, step = max(*points, 1), width / max(len(points) - 1, 1)
+    most, step = max(*points, limit, 1), width / max(len(points) - 1, 1)
 
     def x(number: float) -> float:
         return round(min(max(number * step, 0.5), width - 0.5), 1)
@@ -127,12 +136,17 @@ def render_sparkline(
         f"{x(number)},{round(height - 1 - (height - 2) * value / most, 1)}" for number, value in enumerate(points)
     )
     if len(points) == 1:  # a line of one point cannot be seen
-        line = f"0,1 {width},1"
+        y = line.partition(",")[2]
+        line = f"0,{y} {width},{y}"
     tick = Markup('<line x1="{}" x2="{}" y1="0" y2="{}" class="tick"/>')
     ticks = [tick.format(x(place - 0.5), x(place - 0.5), height) for place in compactions]
-    box = Markup('<svg class="spark" width="{}" height="{}" role="img" aria-label="{}"><polyline points="{}"/>{}</svg>')
-    summary = f"{requests} requests, up to {max(points):,} tokens, {len(compactions)} compactions"
-    return box.format(width, height, summary, line, Markup("").join(ticks))
+    box = Markup(
+        '<svg class="spark" width="{}" height="{}" role="img" aria-label="{}"><title>{}</title>'
+        '<line x1="0" x2="{}" y1="0.5" y2="0.5" class="limit"/><polyline points="{}"/>{}</svg>'
+    )
+    full = f"{max(points):,} of {limit:,} tokens ({max(points) * 100 // max(limit, 1)}%)"
+    summary = f"{amount(requests, 'request')}, up to {full}, {amount(len(compactions), 'compaction')}"
+    return box.format(width, height, summary, summary, width, line, Markup("").join(ticks))
 
 
 # the context chart of a session

@@ -9,8 +9,10 @@ from unspool.lazy_door import lazy_door
 # fmt: off
 if TYPE_CHECKING:
     from unspool.store.catalog import health, side_documents
-    from unspool.store.catalog.catalog import PAGE_ROWS, SORTS, TEXT_SORTS, CatalogCache, CatalogPage, CatalogRequest
-    from unspool.store.catalog.facets import HAS, CatalogRow, FacetValue, SessionFilters
+    from unspool.store.catalog.catalog import (
+        GROUPS, PAGE_ROWS, SORTS, TEXT_SORTS, CatalogCache, CatalogGroup, CatalogPage, CatalogRequest,
+    )
+    from unspool.store.catalog.facets import FACETS, HAS, CatalogRow, FacetValue, SessionFilters
     from unspool.store.catalog.health import (
         ArchivedSession, Comparison, ExpiringSession, StatsDifference, StoreCondition,
     )
@@ -19,15 +21,15 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "HAS", "PAGE_ROWS", "SORTS", "TEXT_SORTS", "ArchivedSession", "CatalogCache", "CatalogPage", "CatalogRequest",
-    "CatalogRow", "Comparison", "ExpiringSession", "FacetValue", "OwnedAgentFile", "SessionFilters", "StatsDifference",
-    "StoreCondition", "find_session_ids", "health", "list_sessions", "missing_session_row", "read_session_costs",
-    "side_documents",
+    "FACETS", "GROUPS", "HAS", "PAGE_ROWS", "SORTS", "TEXT_SORTS", "ArchivedSession", "CatalogCache", "CatalogGroup",
+    "CatalogPage", "CatalogRequest", "CatalogRow", "Comparison", "ExpiringSession", "FacetValue", "OwnedAgentFile",
+    "SessionFilters", "StatsDifference", "StoreCondition", "find_session_ids", "health", "list_sessions",
+    "missing_session_row", "read_session_costs", "side_documents",
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "catalog": "PAGE_ROWS SORTS TEXT_SORTS CatalogCache CatalogPage CatalogRequest",
-    "facets": "HAS CatalogRow FacetValue SessionFilters",
+    "catalog": "GROUPS PAGE_ROWS SORTS TEXT_SORTS CatalogCache CatalogGroup CatalogPage CatalogRequest",
+    "facets": "FACETS HAS CatalogRow FacetValue SessionFilters",
     "health": "ArchivedSession Comparison ExpiringSession StatsDifference StoreCondition",
     "session_list": "OwnedAgentFile find_session_ids list_sessions missing_session_row read_session_costs",
 })

@@ -10,6 +10,8 @@ Rules
      the others are folded under it. The first lines of their conversations are the same, by uuid and time: resuming and
      forking copy lines with both. A shared response further on is not enough: an excerpt of a session is no fork of it.
   5. A session and the one that it says it was forked from (`forkedFrom`) are one thread too, if both are there.
+  6. Files with the same session id are one session: the one that went on last stands for it, and pays for all.
+  7. Grouped rows are in the order of their groups, of which the one with the newest activity is first; days by date.
 """
 
 from __future__ import annotations
@@ -26,9 +28,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from unspool.format import parse_local_time
 from unspool.prices import ONLY_AGENTS, known_cost
+from unspool.store import user_annotations
 from unspool.store.access import StoreAccess
-from unspool.store.catalog.facets import CatalogRow, FacetCounter, SessionFilters
+from unspool.store.catalog.facets import CatalogRow, FacetCounter, FacetValue, SessionFilters
 from unspool.store.catalog.session_list import (
     count_agents,
     missing_session_row,
@@ -41,6 +45,7 @@ from unspool.store.database import STORE, Roots, open_store, translate_errors
 from unspool.store.preferences import Preferences
 from unspool.store.sync.changes import data_version
 from unspool.store.usage.ledger import Ledger
+from unspool.store.user_annotations import Annotation
 
 PAGE_ROWS: Final = 200
 """Rows of a page by default."""
@@ -69,6 +74,10 @@ TEXT_SORTS: Final = frozenset({"title", "project", "branch"})
 """Columns that begin with the first letter of the alphabet; all others begin with the newest or largest."""
 
 
+GROUPS: Final = ("project", "branch", "day")
+"""By what rows can be grouped."""
+
+
 class CatalogRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions, in what order, and which page of them."""
 
@@ -78,6 +87,20 @@ class CatalogRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The other way round than usual: text from the end of the alphabet, numbers and times from the smallest."""
     offset: int = 0
     limit: int = PAGE_ROWS
+    group: str | None = None
+    """One of `GROUPS`."""
+
+
+class CatalogGroup(NamedTuple):
+    """Rows that are listed together."""
+
+    name: str | None
+    """None: not known."""
+    rows: int
+    """How many rows there are in all."""
+    sessions: int
+    cost_micros: int
+    unpriced_tokens: int
 
 
 class CatalogPage(NamedTuple):
@@ -99,10 +122,15 @@ class CatalogPage(NamedTuple):
     """What all these sessions cost, the folded ones too; None if no part of it has a price."""
     unpriced_tokens: int = 0
     """Tokens of models without a price."""
+    groups: tuple[CatalogGroup, ...] = ()
+    """The groups of all rows, in their order, if they are grouped."""
+    row_groups: tuple[int, ...] = ()
+    """The place in `groups` of each row of the page."""
 
     def data(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        return {**self._asdict(), "rows": [row.data() for row in self.rows]}
+        groups = [group._asdict() for group in self.groups]
+        return {**self._asdict(), "rows": [row.data() for row in self.rows], "groups": groups}
 
 
 class SessionThread(NamedTuple):
@@ -180,13 +208,57 @@ def _add_costs(sessions: Iterable[CatalogRow]) -> int:
     return sum(session.cost_micros or 0 for session in sessions)
 
 
-def cut_page(database: sqlite3.Connection, selected: SelectedSessions, request: CatalogRequest) -> CatalogPage:
+def cut_page(
+    database: sqlite3.Connection, selected: SelectedSessions, request: CatalogRequest, zone: tzinfo | None
+) -> CatalogPage:
     """Return a page of the selected sessions, sorted."""
     threads, page = selected
-    if request.sort == "context":
-        threads = _with_peaks(database, threads)
-    threads = _sort(threads, request)
-    return page._replace(rows=_rows(database, threads[request.offset : request.offset + request.limit]))
+    threads = order_threads(database, threads, request)
+    end = request.offset + request.limit
+    if request.group is None:
+        return page._replace(rows=_rows(database, threads[request.offset : end]))
+    named = _group_threads(threads, request.group, zone)
+    groups = tuple(_describe_group(name, members) for name, members in named.items())
+    numbered = [(number, thread) for number, members in enumerate(named.values()) for thread in members]
+    shown = numbered[request.offset : end]
+    return page._replace(
+        rows=_rows(database, [thread for _, thread in shown]),
+        groups=groups,
+        row_groups=tuple(number for number, _ in shown),
+    )
+
+
+def order_threads(
+    database: sqlite3.Connection, threads: list[SessionThread], request: CatalogRequest
+) -> list[SessionThread]:
+    """Return threads in the order of a request, without its groups."""
+    return _sort(_with_peaks(database, threads) if request.sort == "context" else threads, request)
+
+
+def _group_threads(
+    threads: Sequence[SessionThread], group: str, zone: tzinfo | None
+) -> dict[str | None, list[SessionThread]]:
+    """Return the threads of each group, which are in their order (rule 7)."""
+    named: dict[str | None, list[SessionThread]] = {}
+    for thread in threads:
+        named.setdefault(_group_name(thread.head, group, zone), []).append(thread)
+    newest = {name: max(thread.head.last or "" for thread in members) for name, members in named.items()}
+    # What is not known comes last.
+    ordered = sorted(named, key=lambda name: (name is not None, newest[name], name or ""), reverse=True)
+    return {name: named[name] for name in ordered}
+
+
+def _group_name(row: CatalogRow, group: str, zone: tzinfo | None) -> str | None:
+    if group != "day":
+        return (row.project if group == "project" else row.branch) or None
+    last = parse_local_time(row.last, zone) if row.last else None
+    return f"{last:%Y-%m-%d}" if last else None
+
+
+def _describe_group(name: str | None, threads: Sequence[SessionThread]) -> CatalogGroup:
+    sessions = [session for thread in threads for session in (thread.head, *thread.others)]
+    unpriced = sum(session.unpriced_tokens for session in sessions)
+    return CatalogGroup(name, len(threads), len(sessions), _add_costs(sessions), unpriced)
 
 
 _COLUMNS: Final = """n.title, n.project, s.project, n.cwd, n.branch, n.started, n.last, n.active_seconds, n.turns,
@@ -214,14 +286,47 @@ def read_sessions(database: sqlite3.Connection, roots: Roots, ledger: Ledger) ->
         values: tuple[Any, ...] = (
             id, path, *about, agents.get((id, key), 0), _decode_names(models), _decode_names(pull_requests),
             *costs.of(path).values(), size, bool(gone), hidden, context, peak, _NO_CURVE, files, added, removed, calls,
-            (), 0, source, *(known or (None, None)),
+            (), 0, (), (), False, (), "", source, *(known or (None, None)),
         )  # fmt: skip
         sessions.append(CatalogRow(*values))  # by name it takes three times as long
     for number, missing in enumerate(costs.missing, 1):
         fields = {**missing_session_row(missing), **costs.of(missing.own_path)}
         # No file has this id: one file may stand for two sessions, and threads are told apart by it.
         sessions.append(_agents_only_row(fields, source_id=-number))
-    return sessions
+    return _merge_copies(sessions)
+
+
+def _merge_copies(sessions: list[CatalogRow]) -> list[CatalogRow]:
+    """Return sessions with one row for each id (rule 6)."""
+    by_id: dict[str, list[CatalogRow]] = {}
+    for session in sessions:
+        by_id.setdefault(session.id, []).append(session)
+    return [own[0] if len(own) == 1 else _merge(own) for own in by_id.values()]
+
+
+def _merge(copies: list[CatalogRow]) -> CatalogRow:
+    copies.sort(key=lambda session: (session.hidden is None, session.last or "", session.path), reverse=True)
+    head, *others = copies
+    unpriced = sum(session.unpriced_tokens for session in copies)
+    projects = dict.fromkeys(other.project for other in others)
+    return replace(
+        head,
+        cost_micros=known_cost(_add_costs(copies), unpriced),
+        unpriced_tokens=unpriced,
+        agents=sum(session.agents for session in copies),
+        copies=tuple(other.path for other in others),
+        also_in=tuple(name for name in projects if name and name != head.project),
+    )
+
+
+def annotate_sessions(sessions: Iterable[CatalogRow], annotations: Mapping[str, Annotation]) -> list[CatalogRow]:
+    """Return sessions with the stars, tags and notes that the user gave them."""
+    return [
+        replace(session, starred=given.starred, tags=given.tags, note=given.note)
+        if (given := annotations.get(session.id)) is not None
+        else session
+        for session in sessions
+    ]
 
 
 def _agents_only_row(fields: dict[str, Any], source_id: int) -> CatalogRow:
@@ -230,7 +335,8 @@ def _agents_only_row(fields: dict[str, Any], source_id: int) -> CatalogRow:
     row = {name: value for name, value in fields.items() if name in names}
     row |= {name: tuple(row[name]) for name in ("models", "pull_requests")}
     row |= dict.fromkeys(("peak_tokens", "files", "added", "removed", "tools", "beginning", "forked_from"))
-    return CatalogRow(**row, active_seconds=0.0, curve=_NO_CURVE, folded=(), folded_cost_micros=0, source_id=source_id)
+    row |= {"starred": False, "note": "", **dict.fromkeys(("folded", "copies", "also_in", "tags"), ())}
+    return CatalogRow(**row, active_seconds=0.0, curve=_NO_CURVE, folded_cost_micros=0, source_id=source_id)
 
 
 _UNKNOWN: Final = (None,) * 5
@@ -302,32 +408,78 @@ class CatalogCache:
         self._database: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
         self._version = -1
+        self._read_rows: list[CatalogRow] = []
+        """The sessions as the store has them."""
         self._sessions: list[CatalogRow] = []
+        """The same with stars, tags and notes."""
         self._selected: tuple[SessionFilters, tzinfo | None, SelectedSessions] | None = None
+        self._annotated: object = None
+        """The stamp of the file of annotations that the sessions have."""
 
     def catalog(self, request: CatalogRequest, zone: tzinfo | None) -> CatalogPage:
         """Return a page of the sessions."""
         with self._lock, translate_errors(self._folder):
             database = self._read()
-            if self._selected is None or self._selected[:2] != (request.filters, zone):
-                selected = select_sessions(database, self._sessions, request.filters, zone)
-                self._selected = (request.filters, zone, selected)
-            return cut_page(database, self._selected[2], request)
+            return cut_page(database, self._select(database, request.filters, zone), request, zone)
+
+    def select(self, filters: SessionFilters, zone: tzinfo | None) -> list[CatalogRow]:
+        """Return every session that filters let pass, without their curves."""
+        with self._lock, translate_errors(self._folder):
+            threads, _ = self._select(self._read(), filters, zone)
+            return [session for thread in threads for session in (thread.head, *thread.others)]
+
+    def values(self, facet: str, filters: SessionFilters, zone: tzinfo | None) -> list[FacetValue]:
+        """Return all values of a facet, with the number of sessions that each would leave."""
+        with self._lock, translate_errors(self._folder):
+            counter = FacetCounter(self._read(), filters, self._sessions, zone)
+            for session in self._sessions:
+                counter.take(session)
+            return counter.values(facet)[0]
+
+    def neighbours(
+        self, id: str, request: CatalogRequest, zone: tzinfo | None
+    ) -> tuple[CatalogRow | None, CatalogRow | None]:
+        """Return the sessions before and after one in the list of a request; None where it ends or has it not."""
+        with self._lock, translate_errors(self._folder):
+            database = self._read()
+            threads = order_threads(database, self._select(database, request.filters, zone)[0], request)
+            if request.group is not None:
+                groups = _group_threads(threads, request.group, zone)
+                threads = [thread for members in groups.values() for thread in members]
+            ids = (
+                number
+                for number, thread in enumerate(threads)
+                if thread.head.id == id or any(other.id == id for other in thread.others)
+            )
+            place = next(ids, None)
+            if place is None:
+                return None, None
+            before = threads[place - 1].head if place else None
+            return before, threads[place + 1].head if place + 1 < len(threads) else None
 
     def find(self, id: str, path: str) -> CatalogRow | None:
         """Return a session by its id and its file; None if the store does not have it yet."""
         with self._lock, translate_errors(self._folder):
             self._read()
-            return next((row for row in self._sessions if row.id == id and row.path == path), None)
+            same = (row for row in self._sessions if row.id == id)
+            return next((row for row in same if row.path == path or path in row.copies), None)
+
+    def _select(self, database: sqlite3.Connection, filters: SessionFilters, zone: tzinfo | None) -> SelectedSessions:
+        if self._selected is None or self._selected[:2] != (filters, zone):
+            self._selected = (filters, zone, select_sessions(database, self._sessions, filters, zone))
+        return self._selected[2]
 
     def _read(self) -> sqlite3.Connection:
         """Read the sessions, if the store has changed; return it."""
         database = self._current_database()
-        version = data_version(database)
+        version, annotated = data_version(database), user_annotations.file_stamp(self._folder)
         if version != self._version:
             ledger = StoreAccess(self._roots, self._folder, self._preferences, database).ledger
-            self._sessions, self._selected = read_sessions(database, self._roots, ledger), None
-            self._version = version
+            self._read_rows = read_sessions(database, self._roots, ledger)
+        if version != self._version or annotated != self._annotated:
+            given = user_annotations.read_annotations(self._folder).sessions
+            self._sessions, self._selected = annotate_sessions(self._read_rows, given), None
+            self._version, self._annotated = version, annotated
         return database
 
     def close(self) -> None:
@@ -353,4 +505,5 @@ class CatalogCache:
     def _clear(self) -> None:
         if self._database is not None:
             self._database.close()
-        self._database, self._file, self._version, self._sessions, self._selected = None, None, -1, [], None
+        self._database, self._file, self._version, self._selected = None, None, -1, None
+        self._read_rows, self._sessions = [], []

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime, tzinfo
 from fnmatch import translate
 from functools import cached_property
@@ -34,20 +34,28 @@ HAS: Final = {
     "pr": "pull_requests",
 }
 """What a session may have, and the field that says so."""
-MAX_VALUES: Final = 12
-"""Values of a facet that are listed."""
+FACETS: Final = ("project", "branch", "model", "tool", "file", "month", "tag")
+"""What sessions can be filtered by, each with a list of values."""
+MAX_VALUES: Final = 100
+"""Values of a facet that come with a page of the list; `FacetCounter.values` has all."""
 
 
 class SessionFilters(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions to list."""
 
     text: str = ""
-    """Words that the title must contain, all of them."""
-    project: str | None = None
-    branch: str | None = None
-    model: str | None = None
-    tool: str | None = None
-    file: str | None = None
+    """Words that the title, the note or a tag must contain, all of them."""
+    project: tuple[str, ...] = ()
+    """Any of these; so with all that have several values."""
+    branch: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()
+    tool: tuple[str, ...] = ()
+    file: tuple[str, ...] = ()
+    month: tuple[str, ...] = ()
+    """Of the last activity: `2026-10`."""
+    tag: tuple[str, ...] = ()
+    starred: bool = False
+    """Only those that the user starred."""
     has: tuple[str, ...] = ()
     since: datetime | None = None
     """With activity since then."""
@@ -103,6 +111,13 @@ class CatalogRow(msgspec.Struct, frozen=True):
     """The ids of the other sessions of its thread, the one that went on last first."""
     folded_cost_micros: int
     """What these cost, as far as prices are known."""
+    copies: tuple[str, ...]
+    """The other files that have the same session id; their cost is in this row."""
+    also_in: tuple[str, ...]
+    """The projects of these files, if they are others than its own."""
+    starred: bool
+    tags: tuple[str, ...]
+    note: str
     source_id: int
     beginning: str | None
     """Of its thread: `session_stats.sql`."""
@@ -154,36 +169,55 @@ class FacetCounter:
     def data(self) -> dict[str, Any]:
         """Return what was counted, as JSON has it."""
         passing = self._passing[None]
-        months = Counter(_month(session.last, self._zone) for session in self._counted("time") if session.last)
+        values = {name: self.values(name, MAX_VALUES) for name in FACETS}
         return {
             "has": {name: sum(map(bool, map(attrgetter(column), passing))) for name, column in HAS.items()},
-            "project": _most_common(Counter(session.project for session in self._counted("project"))),
-            "branch": _most_common(Counter(session.branch for session in self._counted("branch"))),
-            "model": _most_common(Counter(name for session in self._counted("model") for name in session.models)),
-            "tool": _most_common(Counter(name for session in self._counted("tool") for name in session.tools or ())),
-            "file": self._files(),
-            "month": [FacetValue(*item) for item in sorted(months.items(), reverse=True) if item[0]][:MAX_VALUES],
+            "starred": sum(session.starred for session in passing),
+            **{name: found for name, (found, _) in values.items()},
+            "totals": {name: total for name, (_, total) in values.items()},
         }
+
+    def values(self, facet: str, most: int | None = None) -> tuple[list[FacetValue], int]:
+        """Return the values of a facet with their counts, the most frequent first, and how many values there are."""
+        counted = self._counted(facet)
+        match facet:
+            case "file":
+                return self._files(most)
+            case "month":
+                months = Counter(_month(session.last, self._zone) for session in counted if session.last)
+                found = [FacetValue(*item) for item in sorted(months.items(), reverse=True) if item[0]]
+            case "project":
+                found = _most_common(
+                    Counter(name for session in counted for name in (session.project, *session.also_in))
+                )
+            case "branch":
+                found = _most_common(Counter(session.branch for session in counted))
+            case "tag":
+                found = _most_common(Counter(tag for session in counted for tag in session.tags))
+            case "model":
+                found = _most_common(Counter(name for session in counted for name in session.models))
+            case _:
+                found = _most_common(Counter(name for session in counted for name in session.tools or ()))
+        return found[:most], len(found)
 
     def _counted(self, facet: str) -> list[CatalogRow]:
         """Return the sessions that count in a facet."""
         return self._passing[None] + self._passing.get(facet, [])
 
-    def _files(self) -> list[FacetValue]:
-        """Return the files that most sessions have changed."""
+    def _files(self, most: int | None) -> tuple[list[FacetValue], int]:
+        """Return the files that most sessions have changed, and how many files there are."""
         counts: dict[int, set[int]] = {}
         owners, counted = self._owners, {session.source_id for session in self._counted("file")}
         for path, source in self._database.execute("SELECT path_id, source_id FROM changed_files"):
             for session in owners.get(source, ()):
                 if session in counted:
                     counts.setdefault(path, set()).add(session)
-        ordered = sorted(((len(sessions), path) for path, sessions in counts.items()), key=lambda pair: -pair[0])
+        ordered = sorted(counts, key=lambda path: -len(counts[path]))
         # More than are listed, because those with the same count are then ordered by name.
-        query = "SELECT path FROM paths WHERE id = ?"
-        named: Counter[str | None] = Counter()
-        for count, path in ordered[: 4 * MAX_VALUES]:
-            named[self._database.execute(query, (path,)).fetchone()[0]] = count
-        return _most_common(named)
+        wanted = ordered if most is None else ordered[: 4 * most]
+        query = "SELECT p.id, p.path FROM json_each(?) asked CROSS JOIN paths p ON p.id = asked.value"
+        rows = self._database.execute(query, (str(wanted),))
+        return _most_common({path: len(counts[id]) for id, path in rows})[:most], len(counts)
 
     @cached_property
     def _owners(self) -> dict[int, list[int]]:
@@ -199,14 +233,20 @@ class FacetCounter:
         tests: list[tuple[str, Test | None]] = [
             ("text", (lambda session: _matches_words(session, words)) if words else None),
             ("has", _has_all(filters.has) if filters.has else None),
-            ("project", _is_in_project(filters.project, every) if filters.project else None),
-            ("branch", (lambda session: session.branch == filters.branch) if filters.branch else None),
-            ("model", _uses_model(filters.model, every) if filters.model else None),
-            ("tool", (lambda session: filters.tool in (session.tools or ())) if filters.tool else None),
-            ("file", self._has_changed(filters.file) if filters.file else None),
+            ("project", _any_of([_is_in_project(name, every) for name in filters.project])),
+            ("branch", (lambda session: session.branch in filters.branch) if filters.branch else None),
+            ("model", _any_of([_uses_model(name, every) for name in filters.model])),
+            ("tool", (lambda session: _share_any(filters.tool, session.tools or ())) if filters.tool else None),
+            ("file", _any_of([self._has_changed(file) for file in filters.file])),
+            ("month", self._is_in_month if filters.month else None),
+            ("tag", (lambda session: _share_any(filters.tag, session.tags)) if filters.tag else None),
+            ("starred", (lambda session: session.starred) if filters.starred else None),
             ("time", _is_in_time(filters.since, filters.until) if filters.since or filters.until else None),
         ]
         return [(name, test) for name, test in tests if test is not None]
+
+    def _is_in_month(self, session: CatalogRow) -> bool:
+        return session.last is not None and _month(session.last, self._zone) in self._filters.month
 
     def _has_changed(self, file: str) -> Test:
         """Return a test of whether a session, or an agent of it, has changed a file."""
@@ -222,6 +262,17 @@ class FacetCounter:
 Test: TypeAlias = Callable[[CatalogRow], bool]
 
 
+def _any_of(tests: Sequence[Test]) -> Test | None:
+    """Return a test that passes if one of some tests does; None if there are none."""
+    if len(tests) < 2:
+        return tests[0] if tests else None
+    return lambda session: any(test(session) for test in tests)
+
+
+def _share_any(wanted: Sequence[str], values: Container[str]) -> bool:
+    return any(value in values for value in wanted)
+
+
 def _has_all(names: Sequence[str]) -> Test:
     columns = [HAS[name] for name in names]
     return lambda session: all(getattr(session, column) for column in columns)
@@ -229,8 +280,8 @@ def _has_all(names: Sequence[str]) -> Test:
 
 def _is_in_project(project: str, every: Sequence[CatalogRow]) -> Test:
     if any(session.project == project for session in every):
-        return lambda session: session.project == project
-    return lambda session: matches_project(project, session.project, session.cwd, session.project_key)
+        return lambda session: session.project == project or project in session.also_in
+    return lambda session: matches_project(project, session.project, session.cwd, session.project_key, *session.also_in)
 
 
 def _uses_model(model: str, every: Sequence[CatalogRow]) -> Test:
@@ -251,9 +302,11 @@ def _is_in_time(since: datetime | None, until: datetime | None) -> Test:
 
 
 def _matches_words(session: CatalogRow, words: Sequence[str]) -> bool:
-    """Tell whether all words are in the title, or begin the id."""
-    title = session.title.casefold()
-    return all(word in title or session.id.startswith(word) for word in words)
+    """Tell whether all words are in the title, the note or the tags, or begin the id."""
+    text = session.title.casefold()
+    if session.note or session.tags:
+        text = "\n".join((text, session.note.casefold(), *map(str.casefold, session.tags)))
+    return all(word in text or session.id.startswith(word) for word in words)
 
 
 def _month(text: str, zone: tzinfo | None) -> str:
@@ -267,7 +320,7 @@ def _month(text: str, zone: tzinfo | None) -> str:
 
 def _most_common(counts: Mapping[str | None, int] | Mapping[str, int]) -> list[FacetValue]:
     named = [(name, count) for name, count in counts.items() if name]
-    return [FacetValue(*item) for item in sorted(named, key=lambda item: (-item[1], item[0]))[:MAX_VALUES]]
+    return [FacetValue(*item) for item in sorted(named, key=lambda item: (-item[1], item[0]))]
 
 
 _OWNERS: Final = """SELECT source_id, source_id FROM sessions
