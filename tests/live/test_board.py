@@ -127,9 +127,10 @@ def test_titles_and_changes_are_told(world: World) -> None:
 
 
 def test_an_old_session_is_not_read_until_it_changes_and_then_its_past_is_not_told(world: World) -> None:
-    path = world.save(user("a"), assistant("One"))
-    old = world.now().timestamp() - 40 * 86_400
-    os.utime(path, (old, old))
+    long_ago = world.now() - timedelta(days=40)
+    start = long_ago.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    path = session(user("a"), assistant("One"), id=ID, start=start).save(world.root)
+    os.utime(path, (long_ago.timestamp(),) * 2)
     assert world.board.refresh() == []
     assert (world.rows(), world.board.unread) == ([], 1)
     world.append(path, user("b"))
@@ -347,3 +348,53 @@ def test_every_real_file_has_a_verdict(tmp_path: Path) -> None:
     rows = board.rows(world.now())
     assert len(rows) > 100
     assert {row.group for row in rows} <= {BoardGroup.IDLE, BoardGroup.ENDED, BoardGroup.WAITING}
+
+
+def test_a_file_with_an_old_time_and_new_lines_is_read(world: World) -> None:
+    """A copy or a restored backup has the time at which it was made: its lines say when the session worked."""
+    path = world.save(user("Publish it."), assistant(BASH))
+    old = world.now().timestamp() - 3 * 86_400
+    os.utime(path, (old, old))
+    world.board.refresh()
+    assert world.row().last is not None
+    assert world.board.unread == 0
+    world.later = timedelta(days=2)
+    world.board.refresh()  # it is idle now, and forgotten by the next
+    world.board.refresh()
+    assert world.rows() == []
+
+
+def test_a_file_with_a_new_time_and_old_lines_is_idle(world: World) -> None:
+    session(user("Publish it."), assistant(BASH), id=ID, start="2026-01-05T09:00:00.000Z").save(world.root)
+    world.board.refresh()
+    row = world.row()
+    assert row.group is BoardGroup.IDLE
+    assert row.last is not None
+    assert row.last.year == 2026
+    assert row.last.month == 1
+
+
+def test_the_row_of_a_session_that_asks_has_the_call_that_asks(world: World) -> None:
+    world.save(
+        user("a"),
+        assistant(
+            tool_use("Bash", id="t1", command="git push"), tool_use("Read", id="t2", file_path="/home/me/project/a")
+        ),
+    )
+    world.process(status="waiting", waitingFor="permission prompt")
+    world.board.refresh()
+    row = world.row()
+    assert row.pending is not None
+    assert row.pending.id == "t2"
+    assert row.asking is not None
+    assert row.asking.input == {"command": "git push"}
+
+
+def test_a_call_of_an_agent_that_asks_is_that_of_its_session(world: World) -> None:
+    main = world.save(user("a"), assistant(tool_use("Task", id="t1", prompt="b", subagent_type="general-purpose")))
+    world.agent(main, user("b"), assistant(tool_use("Bash", id="t9", command="rm -r build")))
+    world.process(status="waiting", waitingFor="permission prompt")
+    world.board.refresh()
+    asking = world.row().asking
+    assert asking is not None
+    assert asking.input == {"command": "rm -r build"}

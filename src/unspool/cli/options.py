@@ -141,17 +141,12 @@ def pasteable(text: str) -> str:
 
 
 def resume_command(session_id: str, cwd: str | None) -> str:
-    """Return the command that resumes a session in Claude Code, from the folder it worked in.
-
-    Claude Code finds a session only from its folder, and only in the config folder that it is told.
-    """
-    import shlex  # start-up: most commands print none
+    """Return the command that resumes a session in Claude Code, with the config folder that was named."""
+    from unspool.display import resume_command as command  # start-up: most commands print none
 
     context = click.get_current_context(silent=True)
     named: tuple[str, ...] = context.meta.get(_GIVEN, ()) if context else ()
-    folder = f"cd {shlex.quote(cwd)} && " if cwd else ""
-    config = f"CLAUDE_CONFIG_DIR={shlex.quote(str(Path(named[0]).expanduser().absolute()))} " if named else ""
-    return f"{folder}{config}claude --resume {session_id}"
+    return command(session_id, cwd, str(Path(named[0]).expanduser().absolute()) if named else None)
 
 
 _GIVEN = "unspool.config_dirs"

@@ -1,7 +1,8 @@
 """Keeps the live board of config folders: every session that works or worked lately, and what it is doing.
 
 Rules
-  1. Only what has changed is read. A session that has not changed for long is not read at all: it is idle.
+  1. Only what has changed is read. Of a session that has not changed for long only the time of its last line is read:
+     it is idle, unless that line is recent.
   2. Files are checked (`stat`) when something hints at them and while they are hot, and all files once in a while:
      hints may be missed.
   3. The first refresh reports the status of each session, not what led to it. After that each line is reported once; a
@@ -31,17 +32,20 @@ from unspool.live.session_files import (
     is_folder,
     parse_session_path,
     projects_folder,
+    read_last_time,
     read_stamp,
     walk_folder,
 )
 from unspool.live.state.events import LiveEvent
 from unspool.live.state.model import (
+    QUESTION_TOOLS,
     RESTING,
     Activity,
     ActivityKind,
     EvidenceSource,
     HookSignal,
     Liveness,
+    PendingCall,
     SessionProcess,
     SessionStatus,
     Verdict,
@@ -200,6 +204,7 @@ class Board:
             goal=metadata.goal or metadata.queued,
             recent_output=metadata.output,
             pending=state.open_calls[-1] if state.open_calls else None,
+            asking=self._asking_call(file, family, verdict.activity),
             tokens_5m=metadata.tokens_5m,
             tokens_1h=metadata.tokens_1h,
             context_tokens=facts.context_tokens if facts else metadata.context_tokens,
@@ -210,6 +215,27 @@ class Board:
             started=parse_local_time(facts.started, UTC) if facts else metadata.started,
             pid=process.pid if process else None,
         )
+
+    def _asking_call(self, file: FollowedFile, family: SessionFamily, activity: Activity) -> PendingCall | None:
+        """Return the call that a verdict says is waiting for the user."""
+        agents = () if file.name.is_agent else family.agents
+        calls = [call for one in (file, *agents) for call in one.state.open_calls]
+        match activity.kind:
+            case ActivityKind.QUESTION:
+                found = [call for call in calls if call.name in QUESTION_TOOLS]
+                return next((call for call in found if call.question == activity.message), next(iter(found), None))
+            case ActivityKind.PERMISSION:
+                found = [call for call in calls if (call.name, call.target) == (activity.tool, activity.target)]
+                return next(iter(found), None) or self._signalled_call(file.session_id, activity)
+            case _:
+                return None
+
+    def _signalled_call(self, session_id: str, activity: Activity) -> PendingCall | None:
+        """Return the call that a hook has reported, if its line is not written yet."""
+        signal = self._signals.get(session_id.lower(), {}).get("PermissionRequest")
+        if signal is None or signal.tool is None or signal.tool != activity.tool:
+            return None
+        return PendingCall("", signal.tool, activity.target, signal.input, signal.at)
 
     def _row_without_file(self, process: SessionProcess, now: datetime) -> BoardRow:
         """Return the row of a process that waits for its first prompt: it has no file yet."""
@@ -274,7 +300,12 @@ class Board:
     def _is_recent(self, path: str, stamp: Stamp, now: datetime) -> bool:
         name = self._parse_path(path)
         limit = min(AGENT_RECENT, self._recent) if name and name.is_agent else self._recent
-        return now.timestamp() - stamp.modified / 1e9 <= limit.total_seconds()
+        if now.timestamp() - stamp.modified / 1e9 <= limit.total_seconds():
+            return True
+        # A file that was restored or copied has an old time and may have new lines. Looking takes 30 µs a file.
+        file = self._files.get(path)
+        last = file.last if file else read_last_time(path, stamp.size)
+        return last is not None and now - last <= limit
 
     def _forget_old(self, now: datetime) -> None:
         """Drop the state of files that have not changed for long."""

@@ -1,9 +1,10 @@
-"""Finds the files of sessions and sub-agents by their paths, without opening them.
+"""Finds the files of sessions and sub-agents by their paths, and reads when their last line was written.
 
 Rules
   1. Links are not followed. A folder that cannot be read is reported and passed over.
   2. A path says what the file is: `agent-*.jsonl` is a sub-agent, of the session in whose folder it lies, if it lies in
      one; any other `.jsonl` file is a session, except journals and the history.
+  3. A file's own time is that of its last line: copies and backups have the time at which they were made.
 """
 
 from __future__ import annotations
@@ -11,16 +12,21 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from unspool.files import error_reason
+from unspool.format import parse_local_time
 from unspool.paths import SESSION_ID
 from unspool.read import Skipped, Stamp, stamp_of
 
 _SKIPPED_FOLDERS = frozenset({"tool-results", "file-history", "memory", "todos", "tasks", "plugins", "node_modules"})
 _OTHER_FILES = frozenset({"journal.jsonl", "history.jsonl"})
 _MAX_DEPTH = 12
+_TAIL_BYTES = 8192
+"""At the end of a file, in which the time of the last line is searched."""
+_TIMESTAMP = b'"timestamp":"'
 
 
 class SessionFileName(NamedTuple):
@@ -110,3 +116,19 @@ def read_stamp(path: str) -> Stamp | None:
     except OSError:
         return None
     return stamp_of(status) if stat.S_ISREG(status.st_mode) else None
+
+
+def read_last_time(path: str, size: int) -> datetime | None:
+    """Return the time of the last line of a file, from its end; None if the end has none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            tail = os.pread(descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return None
+    # Within a string the quotes would have a backslash before them.
+    at = tail.rfind(_TIMESTAMP)
+    text = tail[at + len(_TIMESTAMP) :].partition(b'"')[0][:40] if at >= 0 else b""
+    return parse_local_time(text.decode("ascii", "replace"), UTC) if text else None

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,7 @@ def test_once_is_a_table_by_group_that_a_terminal_does_not_obey(run: Run, world:
 
 
 def test_nothing_lately_is_said(run: Run, world: World) -> None:
+    world.begun = datetime.fromtimestamp(1_700_000_000, UTC)
     path = world.save(user("a"))
     os.utime(path, (1_700_000_000, 1_700_000_000))
     done = run("watch", "--once", "--config-dir", world.root)

@@ -275,10 +275,12 @@ def test_a_call_is_seen_to_run_by_its_progress_but_not_by_that_of_a_hook() -> No
 
 
 def test_an_open_call_knows_its_target_its_time_and_no_more_of_its_input_than_is_needed() -> None:
-    state = new(user("a"), assistant(tool_use("Write", id="t1", file_path="/home/me/project/a.py", content="x" * 9000)))
+    state = new(
+        user("a"), assistant(tool_use("Write", id="t1", file_path="/home/me/project/a.py", content="x" * 90_000))
+    )
     (call,) = state.open_calls
     assert (call.name, call.target, call.opened_at) == ("Write", "a.py", datetime(2026, 1, 5, 9, 0, 1, tzinfo=UTC))
-    assert len(call.input["content"]) < 2100
+    assert 20_000 < len(call.input["content"]) < 20_100
 
 
 def test_a_question_is_kept_in_its_words() -> None:

@@ -30,6 +30,8 @@ class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
     goal: str = ""
     recent_output: str = ""
     pending: PendingCall | None = None
+    asking: PendingCall | None = None
+    """The call that waits for the user, of the session or of one of its agents."""
     tokens_5m: int = 0
     tokens_1h: int = 0
     context_tokens: int | None = None

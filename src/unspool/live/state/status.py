@@ -53,7 +53,11 @@ IDLE_AFTER = timedelta(minutes=5)
 MAX_OPEN_CALLS = 64
 """Open calls that are kept; Claude Code never makes as many at once."""
 MAX_TEXT = 2000
-"""Characters of a text in the input of an open call."""
+"""Characters of a target, a question or an error on one line."""
+MAX_INPUT_TEXT = 20_000
+"""Characters of a text in the input of an open call: the page shows the whole command or plan that waits for a yes."""
+_MAX_INPUT_DEPTH = 6
+"""Options of a question are five levels deep."""
 
 
 class Phase(Enum):
@@ -241,11 +245,11 @@ def _question(value: Any) -> str:
             return ""
 
 
-def _cut(value: Any, depth: int = 4) -> Any:
+def _cut(value: Any, depth: int = _MAX_INPUT_DEPTH) -> Any:
     """Return a JSON value with long texts, long lists and deep nesting cut off: a `Write` may hold a whole file."""
     match value:
         case str():
-            return value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}…"
+            return value if len(value) <= MAX_INPUT_TEXT else f"{value[:MAX_INPUT_TEXT]}…"
         case dict() if depth:
             return {str(key)[:MAX_TEXT]: _cut(item, depth - 1) for key, item in list(value.items())[:MAX_OPEN_CALLS]}
         case list() if depth:
