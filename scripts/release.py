@@ -145,12 +145,13 @@ def try_command(command: list[str], version: str, place: Path) -> None:
         sys.exit(f"release: the wheel says {said.strip()!r}")
     run(*command, "demo", "demo", cwd=place)
     for words in (["ls"], ["usage"], ["search", "tide"], ["sql", "SELECT count(*) FROM sessions"], ["doctor"]):
-        run(*command, "--config-dir", "demo", *words, cwd=place, home=place)
+        run(*command, "--config-dir", "demo", *words, cwd=place, data=place / "data")
 
 
-def run(*command: str, cwd: Path = ROOT, home: Path | None = None) -> str:
+def run(*command: str, cwd: Path = ROOT, data: Path | None = None) -> str:
     """Run a command; return what it printed. End the release if it fails."""
-    environment = {"HOME": str(home), "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"} if home else None
+    # Only unspool's own folder is another one: pipx and uvx find their settings and caches in the user's home.
+    environment = {**os.environ, "UNSPOOL_HOME": str(data), "LC_ALL": "C.UTF-8"} if data else None
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"release: `{' '.join(command)}` failed\n{done.stdout}{done.stderr}")
