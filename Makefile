@@ -43,8 +43,9 @@ test-all:
 	@$(BIN)/python -m scripts.test_suites
 	@$(BIN)/coverage report --include='$(GATED)' --fail-under=95
 
-browser: $(VENV)/.dev # which the tests drive; nothing to do where there is one
+browser: $(VENV)/.dev # Chromium and Firefox, which the tests drive; nothing to do where they are
 	@$(BIN)/python -m tests.browser.chromium
+	@$(BIN)/python -m tests.browser.firefox
 
 check: $(VENV)/.dev ## format, lint, types, imports, generated docs; changes nothing
 	@$(BIN)/ruff format --check --quiet

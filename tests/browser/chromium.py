@@ -17,18 +17,36 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-APPLICATIONS = (
-    "/Applications/Chromium.app/Contents/MacOS/Chromium",
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+
+class Program(NamedTuple):
+    """A browser: how it is called, what names another one, and under which names systems and their packages have it."""
+
+    title: str
+    variable: str
+    names: tuple[str, ...]
+    applications: tuple[str, ...]
+    packages: Mapping[str, str]
+    """By package manager."""
+
+
+CHROMIUM = Program(
+    "Chromium",
+    "UNSPOOL_CHROMIUM",
+    ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+    (
+        "/Applications/Chromium.app/Contents/MacOS/Chromium",
+        "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    ),
+    {"apt-get": "chromium", "dnf": "chromium", "pacman": "chromium"},
 )
 MANAGERS = {
-    "apt-get": (("update", "-qq"), ("install", "-y", "-qq", "chromium")),
-    "dnf": (("install", "-y", "-q", "chromium"),),
-    "pacman": (("-Sy", "--noconfirm", "chromium"),),
+    "apt-get": (("update", "-qq"), ("install", "-y", "-qq")),
+    "dnf": (("install", "-y", "-q"),),
+    "pacman": (("-Sy", "--noconfirm"),),
 }
-"""Package managers, and what each is asked for."""
+"""Package managers, and what each is asked; the last question ends with the name of the package."""
 
 FLAGS = (
     "--disable-gpu",
@@ -42,12 +60,12 @@ FLAGS = (
 """No name but those of this machine resolves: a page that asks elsewhere gets nothing."""
 
 
-def find(environment: Mapping[str, str] = os.environ) -> Path | None:
+def find(environment: Mapping[str, str] = os.environ, program: Program = CHROMIUM) -> Path | None:
     """Return where the browser is."""
-    if named := environment.get("UNSPOOL_CHROMIUM"):
+    if named := environment.get(program.variable):
         return Path(named) if os.access(named, os.X_OK) else None
-    found = (shutil.which(name, path=environment.get("PATH", "")) for name in NAMES)
-    there = (name for name in APPLICATIONS if os.access(name, os.X_OK))
+    found = (shutil.which(name, path=environment.get("PATH", "")) for name in program.names)
+    there = (name for name in program.applications if os.access(name, os.X_OK))
     first = next((name for name in (*found, *there) if name), None)
     return Path(first) if first else None
 
@@ -57,7 +75,7 @@ def flags() -> list[str]:
     return [*FLAGS, "--no-sandbox"] if os.geteuid() == 0 else [*FLAGS]
 
 
-def install(environment: Mapping[str, str], *, root: bool) -> str:
+def install(environment: Mapping[str, str], *, root: bool, program: Program = CHROMIUM) -> str:
     """Have the system install it; return what went wrong, in a few words."""
     path = environment.get("PATH", "")
     manager = next((name for name in MANAGERS if shutil.which(name, path=path)), None)
@@ -66,28 +84,35 @@ def install(environment: Mapping[str, str], *, root: bool) -> str:
     before = [] if root else ["sudo", "-n"]
     if before and (not shutil.which("sudo", path=path) or _run([*before, "true"], environment)):
         return f"`{manager}` needs root to install one"
+    *first, last = MANAGERS[manager]
     problem = ""
-    for arguments in MANAGERS[manager]:
+    for arguments in (*first, (*last, program.packages[manager])):
         problem = _run([*before, manager, *arguments], environment)
     return f"`{manager}` could not install one: {problem}" if problem else ""
 
 
-def main() -> int:
-    """Find it or install it; return an exit code."""
-    if find():
+def ensure(program: Program) -> int:
+    """Find a browser or install it; return an exit code."""
+    if find(program=program):
         return 0
-    named = os.environ.get("UNSPOOL_CHROMIUM")
+    named = os.environ.get(program.variable)
     if named:
         problem = f"`{named}` cannot be run"
     else:
-        print("Installing Chromium for the tests ...", file=sys.stderr)
-        problem = install(os.environ, root=os.geteuid() == 0)
-        if not problem and find():
+        print(f"Installing {program.title} for the tests ...", file=sys.stderr)
+        problem = install(os.environ, root=os.geteuid() == 0, program=program)
+        if not problem and find(program=program):
             return 0
     required = is_required()
     outcome = "and `CI` is set, so this is a failure" if required else "the tests that need one are skipped"
-    print(f"No Chromium: {problem or 'what was installed is not where it should be'}; {outcome}.", file=sys.stderr)
+    reason = problem or "what was installed is not where it should be"
+    print(f"No {program.title}: {reason}; {outcome}.", file=sys.stderr)
     return int(required)
+
+
+def main() -> int:
+    """Find Chromium or install it; return an exit code."""
+    return ensure(CHROMIUM)
 
 
 def is_required(environment: Mapping[str, str] = os.environ) -> bool:

@@ -19,7 +19,9 @@
       if (getComputedStyle(at).clipPath.startsWith("inset(50%")) return true;
     return false;
   };
-  const isSeen = (one) => isShown(one) && !isAway(one);
+  // Nothing behind a modal dialog can be reached.
+  const isBehind = (one) => { const modal = document.querySelector("dialog:modal"); return modal !== null && !modal.contains(one); };
+  const isSeen = (one) => isShown(one) && !isAway(one) && !isBehind(one);
 
   function scroll() {
     const root = document.documentElement;

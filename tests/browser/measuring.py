@@ -1,4 +1,4 @@
-"""Measures whether everybody can use a page: what does not fit, cannot be pressed, read, seen, heard or reached by keys.
+"""Measures whether everybody can use a page: what does not fit, or cannot be pressed, read, seen or reached by keys.
 
 Rules, with the numbers of the Web Content Accessibility Guidelines 2.2
   `scroll` (1.4.10)    the page is never wider than its window, down to 320 px and at 200 % zoom (1.4.4: half the width)
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page
 
 WIDTHS = (320, 390, 512, 768, 1024, 1440, 1920)
@@ -28,12 +28,12 @@ WIDE, NARROW = 1440, 390
 HEIGHT = 900
 MOST_STOPS = 60
 """Tab stops that are walked on one page: lists repeat themselves."""
-_SCRIPT = (Path(__file__).parent / "measuring.js").read_text()
+SCRIPT = (Path(__file__).parent / "measuring.js").read_text()
 
 
 def measure(page: Page) -> list[str]:
     """Return what is wrong with a page, at every width and in both themes."""
-    page.evaluate(_SCRIPT)
+    page.evaluate(SCRIPT)
     found: list[str] = []
     for width in WIDTHS:
         resize(page, width)
@@ -55,9 +55,11 @@ def resize(page: Page, width: int) -> None:
 
 def ask_axe(page: Page, *, contrast: bool = True) -> Iterator[str]:
     """Yield what axe-core finds."""
+    if not page.evaluate("() => 'axe' in window"):
+        page.evaluate(AXE_SCRIPT)
     # Its own contrast rule takes as long as all others together; it is asked once for each theme.
     options = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enabled": contrast}}}
-    for violation in Axe().run(page, options=options).response["violations"]:
+    for violation in page.evaluate("options => axe.run(options)", options)["violations"]:
         nodes = violation["nodes"]
         yield f"axe: {violation['id']} ({len(nodes)}): {nodes[0]['html'][:160]}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.routing import Route
@@ -20,15 +21,16 @@ from unspool.web.app import all_routes
 
 GOOD = """<!doctype html><html lang="en"><head><title>Good</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<style>:root { color-scheme: light dark; background: Canvas; color: CanvasText; } :focus-visible { outline: 2px solid CanvasText; } a { color: inherit; }
+<style>:root { color-scheme: light dark; background: Canvas; color: CanvasText; } a { color: inherit; }
+:focus-visible { outline: 2px solid CanvasText; }
 button { min-width: 24px; min-height: 24px; } {style}</style></head>
 <body><main><h1>Good</h1>{body}</main></body></html>"""
 
 PLANTED = {
     "scroll": ("", '<pre style="width: 2000px">A line that never ends</pre>'),
-    "targets": ("button { min-width: 0; min-height: 0; width: 12px; height: 12px; padding: 0; border: 0; }", '<button>a</button><button>b</button>'),
+    "targets": ("button { min-width: 0; min-height: 0; padding: 0; }", "<button>a</button><button>b</button>"),
     "cut": ("", '<p style="width: 60px; overflow: hidden; white-space: nowrap">Words that go on and on</p>'),
-    "squeezed": ("", '<p title="A title" style="width: 3px; overflow: hidden; white-space: nowrap">A title that is 3 wide</p>'),
+    "squeezed": ("p { width: 3px; overflow: hidden; white-space: nowrap }", '<p title="A title">A title of 3</p>'),
     "contrast": ("", '<p style="color: #98958a; background: #fcfcfa">The faint grey that pages once had</p>'),
     "headings": ("", "<h3>Of the third level after the first</h3>"),
     "order": ("", '<a href="#a" tabindex="2">Second</a> <a href="#b" tabindex="1">First</a>'),
@@ -46,7 +48,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     write_demo(place / "claude")
     showcase.build(place / "claude")
     with visited(place / "claude", place / "unspool") as running:
-        while running.get("/sessions.json").json["undigested"]:
+        while not is_read(running.get("/sessions.json").json):
             pass
         yield running
 
@@ -65,7 +67,7 @@ def test_every_page_of_the_server_is_measured() -> None:
     patterns = {path: re.compile(re.sub(r"\{[^}]*\}", "[^/]+", path)) for path in pages}
     addresses = [address.partition("?")[0] for address in PAGES]
     assert [path for path, pattern in patterns.items() if not any(map(pattern.fullmatch, addresses))] == []
-    assert PARTS | FILES <= routes
+    assert routes >= PARTS | FILES
 
 
 def test_a_page_that_is_in_order_has_no_problem(tabs: Tabs) -> None:
@@ -81,6 +83,11 @@ def test_every_rule_that_is_listed_has_something_that_breaks_it() -> None:
     listed = re.findall(r"^  `(\w+)`", Path(__file__).with_name("measuring.py").read_text(), re.MULTILINE)
     assert listed == [*dict.fromkeys(listed)]
     assert {*listed} == {*PLANTED}
+
+
+def is_read(data: dict[str, Any]) -> bool:
+    """Tell whether the store has read and indexed the folder."""
+    return len(data["rows"]) > 10 and not data["undigested"]
 
 
 def problems(tabs: Tabs, style: str, body: str) -> list[str]:

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser import chromium
+from tests.browser.firefox import FIREFOX
 
 
 def program(folder: Path, name: str, does: str = "exit 0") -> Path:
@@ -20,20 +21,23 @@ def test_a_browser_that_is_named_wins_over_one_on_the_path(tmp_path: Path) -> No
     assert chromium.find({"PATH": str(tmp_path), "UNSPOOL_CHROMIUM": str(tmp_path / "none")}) is None
 
 
-@pytest.mark.parametrize("name", chromium.NAMES)
+@pytest.mark.parametrize("name", chromium.CHROMIUM.names)
 def test_a_browser_is_found_under_each_name(name: str, tmp_path: Path) -> None:
     made = program(tmp_path, name)
     assert chromium.find({"PATH": str(tmp_path)}) == made
 
 
+@pytest.mark.parametrize("browser", [chromium.CHROMIUM, FIREFOX], ids=["chromium", "firefox"])
 @pytest.mark.parametrize("manager", chromium.MANAGERS)
-def test_the_package_manager_there_is_installs_it(manager: str, tmp_path: Path) -> None:
-    program(tmp_path, manager, f'echo "$@" >> {tmp_path}/asked; : > {tmp_path}/chromium; chmod 755 {tmp_path}/chromium')
+def test_the_package_manager_there_is_installs_it(manager: str, browser: chromium.Program, tmp_path: Path) -> None:
+    package = browser.packages[manager]
+    made = tmp_path / package
+    program(tmp_path, manager, f'echo "$@" >> {tmp_path}/asked; : > {made}; chmod 755 {made}')
     around = {"PATH": f"{tmp_path}:/usr/bin:/bin"} if manager == "apt-get" else {"PATH": f"{tmp_path}"}
     program(tmp_path, "chmod", 'exec /bin/chmod "$@"')
-    assert chromium.install(around, root=True) == ""
-    assert "chromium" in (tmp_path / "asked").read_text().split()
-    assert chromium.find({"PATH": str(tmp_path)}) == tmp_path / "chromium"
+    assert chromium.install(around, root=True, program=browser) == ""
+    assert package in (tmp_path / "asked").read_text().split()
+    assert chromium.find({"PATH": str(tmp_path)}, browser) == made
 
 
 def test_what_the_package_manager_says_last_is_told(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.browser import showcase
+from tests.browser import showcase, showcase_beside
 from tests.browser.addresses import PAGES, SESSION
 from tests.browser.happening import happening
 from tests.browser.showcase import EXPECTED

@@ -10,8 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
-from datetime import UTC, datetime
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 

@@ -30,7 +30,6 @@ async function show(dialog, words, refused) {
   if (!answer.ok || mine !== asked) return;
   const { places } = await answer.json();
   dialog.querySelector("ul").replaceChildren(...places.map(option));
-  dialog.querySelector(".none").hidden = places.length > 0;
   select(dialog, 0);
 }
 
