@@ -26,7 +26,7 @@ from unspool.store.catalog import CatalogCache
 from unspool.web import assets
 from unspool.web.auth import MAX_FORM_BYTES, AuthMiddleware, RequestGuard
 from unspool.web.connections import thread_limit
-from unspool.web.pages import board, cost, palette, search, session, sessions, side_documents, sql, usage
+from unspool.web.pages import board, cost, palette, review, search, session, sessions, side_documents, sql, usage
 from unspool.web.serving.background import BoardWatcher, StoreRefresher
 from unspool.web.serving.open_sessions import OpenSessions
 from unspool.web.serving.responses import link, respond, session_link
@@ -64,7 +64,7 @@ def create_app(site: Site, guard: RequestGuard) -> Starlette:
 
 def all_routes() -> list[BaseRoute]:
     """Return every route there is."""
-    modules = (board, sessions, cost, session, search, usage, sql, side_documents, palette, assets)
+    modules = (board, sessions, cost, review, session, search, usage, sql, side_documents, palette, assets)
     return [route for module in modules for route in module.routes]
 
 

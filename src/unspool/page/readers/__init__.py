@@ -8,10 +8,16 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
+    from unspool.page.readers.file_changes import (
+        ChangedFile, ChangedFiles, find_changed_files, read_changes, read_first_versions,
+    )
     from unspool.page.readers.request_context import read_request_context
 
-__all__ = ["read_request_context"]
+__all__ = [
+    "ChangedFile", "ChangedFiles", "find_changed_files", "read_changes", "read_first_versions", "read_request_context",
+]
 
 __getattr__ = lazy_door(__name__, {
+    "file_changes": "ChangedFile ChangedFiles find_changed_files read_changes read_first_versions",
     "request_context": "read_request_context",
 })

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         GROUPS, PAGE_ROWS, SORTS, TEXT_SORTS, CatalogCache, CatalogGroup, CatalogPage, CatalogRequest,
     )
     from unspool.store.catalog.facets import FACETS, HAS, CatalogRow, FacetValue, SessionFilters
+    from unspool.store.catalog.file_history import FileHistoryRow, find_changed_paths, read_file_history
     from unspool.store.catalog.health import (
         ArchivedSession, Comparison, ExpiringSession, StatsDifference, StoreCondition,
     )
@@ -22,14 +23,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FACETS", "GROUPS", "HAS", "PAGE_ROWS", "SORTS", "TEXT_SORTS", "ArchivedSession", "CatalogCache", "CatalogGroup",
-    "CatalogPage", "CatalogRequest", "CatalogRow", "Comparison", "ExpiringSession", "FacetValue", "OwnedAgentFile",
-    "SessionFilters", "StatsDifference", "StoreCondition", "find_session_ids", "health", "list_sessions",
-    "missing_session_row", "read_session_costs", "side_documents",
+    "CatalogPage", "CatalogRequest", "CatalogRow", "Comparison", "ExpiringSession", "FacetValue", "FileHistoryRow",
+    "OwnedAgentFile", "SessionFilters", "StatsDifference", "StoreCondition", "find_changed_paths", "find_session_ids",
+    "health", "list_sessions", "missing_session_row", "read_file_history", "read_session_costs", "side_documents",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "catalog": "GROUPS PAGE_ROWS SORTS TEXT_SORTS CatalogCache CatalogGroup CatalogPage CatalogRequest",
     "facets": "FACETS HAS CatalogRow FacetValue SessionFilters",
+    "file_history": "FileHistoryRow find_changed_paths read_file_history",
     "health": "ArchivedSession Comparison ExpiringSession StatsDifference StoreCondition",
     "session_list": "OwnedAgentFile find_session_ids list_sessions missing_session_row read_session_costs",
 })
