@@ -10,7 +10,7 @@ from tests.browser import showcase, showcase_beside
 
 SESSION = f"/session/{showcase.ID}"
 PAGES = {
-    "/": "Make the cart total right",
+    "/": "Nothing needs you.",
     "/sessions": showcase.TITLE,
     "/sessions?has=error": showcase.TITLE,
     SESSION: showcase.TITLE,
@@ -41,5 +41,13 @@ PARTS = {
 }
 """Routes whose answer is a part of a page: scripts put it into one."""
 
-FILES = {"/static/{name}", "/blob/{id}/{digest}", "/events", "/session/{id}/events", "/sql/rows.{form:str}"}
+FILES = {
+    "/static/{name}",
+    "/blob/{id}/{digest}",
+    "/events",
+    "/session/{id}/events",
+    "/inbox/seen",
+    "/icon/{count:int}.svg",
+    "/sql/rows.{form:str}",
+}
 """Routes that answer with something else than HTML, beside those that end in `.json`."""

@@ -11,7 +11,7 @@ from tests.browser.visiting import visit, visited
 from tests.browser.watching import NARROW, WIDE, Size, Tab, Tabs
 from tests.serving import Served
 
-KEYS = {"?", "Ctrl-K", "g l", "g s", "g f", "g u", "t", "/"}
+KEYS = {"?", "Ctrl-K", "g i", "g s", "g f", "g u", "t", "/"}
 
 
 @pytest.fixture(scope="module")

@@ -147,9 +147,9 @@ def test_the_board_follows(config: Path, served: Served, tabs: Tabs) -> None:
     """A session that begins while the board is open stands on it."""
     tab = tabs()
     page = visit(tab, served)
-    page.wait_for_function("words => document.body.innerText.includes(words)", arg=showcase.TITLE)
+    page.wait_for_function("words => document.body.innerText.includes(words)", arg="Nothing needs you.")
     with happening(config):
-        page.wait_for_function("words => document.body.innerText.includes(words)", arg="asking permission")
+        page.wait_for_function("words => document.body.innerText.includes(words)", arg="git push --tags")
         page.wait_for_function("() => document.title.includes('2')")
 
 

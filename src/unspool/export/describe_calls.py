@@ -28,7 +28,7 @@ _ERROR_TAGS = re.compile(r"</?tool_use_error>")
 
 def error_text(call: ToolCall) -> str:
     """Return the text of a failed call's result."""
-    return _ERROR_TAGS.sub("", result_text(call)).strip() if call.failed else ""
+    return strip_error_tags(result_text(call)) if call.failed else ""
 
 
 def result_text(call: ToolCall) -> str:
@@ -124,6 +124,16 @@ def split_exit_code(text: str) -> tuple[int | None, str]:
     """Return the exit code that a failed command's result begins with, and the output after it."""
     match = _EXIT.match(text)
     return (int(match[1]), text[match.end() :]) if match else (None, text)
+
+
+def is_refusal(text: str) -> bool:
+    """Tell whether a failed result says that the user rejected or interrupted the call."""
+    return text.startswith(_REJECTED + _INTERRUPTED)
+
+
+def strip_error_tags(text: str) -> str:
+    """Return the text of a failed result without the tags that Claude Code puts around it."""
+    return _ERROR_TAGS.sub("", text).strip()
 
 
 def _find_state(call: ToolCall, text: str) -> CallState:

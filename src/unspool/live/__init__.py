@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from unspool.live.hook_signals import SIGNALS_FOLDER, HookSignals
     from unspool.live.session_files import find_session_files, projects_folder
     from unspool.live.state.model import describe_verdict
+    from unspool.live.terminal import TerminalPlace, find_terminal
     from unspool.live.watch import Watcher, follow
 
 __all__ = [
-    "DEFAULT_RECENT", "SIGNALS_FOLDER", "Board", "HookSignals", "Watcher", "describe_verdict", "find_session_files",
-    "follow", "hook_signals", "hooks", "projects_folder",
+    "DEFAULT_RECENT", "SIGNALS_FOLDER", "Board", "HookSignals", "TerminalPlace", "Watcher", "describe_verdict",
+    "find_session_files", "find_terminal", "follow", "hook_signals", "hooks", "projects_folder",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -25,5 +26,6 @@ __getattr__ = lazy_door(__name__, {
     "hook_signals": "SIGNALS_FOLDER HookSignals",
     "session_files": "find_session_files projects_folder",
     "state.model": "describe_verdict",
+    "terminal": "TerminalPlace find_terminal",
     "watch": "Watcher follow",
 })

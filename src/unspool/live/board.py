@@ -80,7 +80,7 @@ class BoardFolder:
 
     def __init__(self, root: Path, registry: Path | None = None) -> None:
         config = root if is_folder(root / "projects") else find_config_folder(root) or root
-        self.root, self.projects = root, projects_folder(root)
+        self.root, self.config, self.projects = root, config, projects_folder(root)
         self.registry = registry or config / "sessions"
         self.processes, self.settings = ProcessRegistry(self.registry), ApprovalSettings(config)
 
@@ -214,6 +214,7 @@ class Board:
             group=board_group(verdict, state),
             started=parse_local_time(facts.started, UTC) if facts else metadata.started,
             pid=process.pid if process else None,
+            is_alive=process is not None and process.life is Liveness.LIVES,
         )
 
     def _asking_call(self, file: FollowedFile, family: SessionFamily, activity: Activity) -> PendingCall | None:
@@ -250,6 +251,7 @@ class Board:
             last=process.updated,
             group=board_group(verdict, state),
             pid=process.pid,
+            is_alive=process.life is Liveness.LIVES,
         )
 
     # Which files have changed

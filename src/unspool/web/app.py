@@ -26,10 +26,12 @@ from unspool.store.catalog import CatalogCache
 from unspool.web import assets
 from unspool.web.auth import MAX_FORM_BYTES, AuthMiddleware, RequestGuard
 from unspool.web.connections import thread_limit
-from unspool.web.pages import board, cost, palette, review, search, session, sessions, side_documents, sql, usage
+from unspool.web.pages import cost, inbox, palette, review, search, session, sessions, side_documents, sql, usage
 from unspool.web.serving.background import BoardWatcher, StoreRefresher
+from unspool.web.serving.failures import FailureLog
 from unspool.web.serving.open_sessions import OpenSessions
 from unspool.web.serving.responses import link, respond, session_link
+from unspool.web.serving.seen import SeenFile
 from unspool.web.serving.services import WebServices
 from unspool.web.serving.site import Site
 from unspool.web.serving.sse import StreamCounter
@@ -58,13 +60,15 @@ def create_app(site: Site, guard: RequestGuard) -> Starlette:
         catalog=CatalogCache(site.roots, site.folder, site.preferences),
         sql_slots=anyio.Semaphore(sql.MAX_QUERIES),
         streams=StreamCounter(),
+        seen=SeenFile(site.folder),
+        failures=FailureLog(),
     )
     return app
 
 
 def all_routes() -> list[BaseRoute]:
     """Return every route there is."""
-    modules = (board, sessions, cost, review, session, search, usage, sql, side_documents, palette, assets)
+    modules = (inbox, sessions, cost, review, session, search, usage, sql, side_documents, palette, assets)
     return [route for module in modules for route in module.routes]
 
 

@@ -12,15 +12,18 @@ if TYPE_CHECKING:
     from unspool.live.state.model import (
         Activity, ActivityKind, BoardGroup, SessionStatus, Verdict, describe_verdict, format_elapsed,
     )
+    from unspool.live.state.request import UserRequest, describe_request
     from unspool.live.state.rows import BoardRow, row_sort_key, row_to_document, row_to_json
 
 __all__ = [
-    "EVENT_SCHEMA", "Activity", "ActivityKind", "BoardGroup", "BoardRow", "LiveEvent", "SessionStatus", "Verdict",
-    "describe_verdict", "event_to_json", "format_elapsed", "row_sort_key", "row_to_document", "row_to_json",
+    "EVENT_SCHEMA", "Activity", "ActivityKind", "BoardGroup", "BoardRow", "LiveEvent", "SessionStatus", "UserRequest",
+    "Verdict", "describe_request", "describe_verdict", "event_to_json", "format_elapsed", "row_sort_key",
+    "row_to_document", "row_to_json",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "events": "EVENT_SCHEMA LiveEvent event_to_json",
     "model": "Activity ActivityKind BoardGroup SessionStatus Verdict describe_verdict format_elapsed",
+    "request": "UserRequest describe_request",
     "rows": "BoardRow row_sort_key row_to_document row_to_json",
 })

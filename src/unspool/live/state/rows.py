@@ -43,6 +43,8 @@ class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
     group: BoardGroup
     started: datetime | None = None
     pid: int | None = None
+    is_alive: bool = False
+    """Whether the process with that pid is known to be the session's own."""
 
 
 def row_sort_key(row: BoardRow) -> tuple[int, float, str, str]:

@@ -11,7 +11,7 @@ from unspool.web.serving.responses import Json, json_response, link, session_lin
 from unspool.web.serving.services import services_of
 
 _PAGES = (
-    ("Live", "/"),
+    ("Inbox", "/"),
     ("Sessions", "/sessions"),
     ("Search", "/search"),
     ("Usage", "/usage"),

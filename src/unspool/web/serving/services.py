@@ -10,7 +10,9 @@ from starlette.requests import Request
 
 from unspool.store.catalog import CatalogCache
 from unspool.web.serving.background import BoardWatcher, StoreRefresher
+from unspool.web.serving.failures import FailureLog
 from unspool.web.serving.open_sessions import OpenSessions
+from unspool.web.serving.seen import SeenFile
 from unspool.web.serving.site import Site
 from unspool.web.serving.sse import StreamCounter
 
@@ -27,6 +29,9 @@ class WebServices(NamedTuple):
     sql_slots: anyio.Semaphore
     """Limits how many SQL queries run at once."""
     streams: StreamCounter
+    seen: SeenFile
+    """Which finished sessions the user has seen."""
+    failures: FailureLog
 
 
 def services_of(request: Request) -> WebServices:

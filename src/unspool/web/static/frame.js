@@ -49,7 +49,7 @@ const go = (path) => () => location.assign(path);
 keys([
   { key: "?", words: "these keys", run: help },
   { key: "Ctrl-K", words: "go anywhere", run: () => palette(refused) },
-  { key: "g l", words: "live board", run: go("/") },
+  { key: "g i", words: "inbox", run: go("/") },
   { key: "g s", words: "sessions", run: go("/sessions") },
   { key: "g f", words: "search", run: go("/search") },
   { key: "g u", words: "usage", run: go("/usage") },
