@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,23 +11,21 @@ import click
 
 from unspool.cli import options, output, store_access
 from unspool.display import clean_line
-from unspool.errors import NothingFound, UnspoolError, UsageError
+from unspool.errors import NothingFound, UsageError
 from unspool.format import parse_zone, to_utc_text
 from unspool.graph import PASSAGE_KINDS
-from unspool.store import StoreAccess
 from unspool.store.search import (
     KIND_ALIASES,
     MATCH_END,
     MATCH_START,
     SearchHit,
     SearchRequest,
+    add_agent_turns,
     open_corpus,
     search_corpora,
 )
 from unspool.store.search import request as requests
 
-_MAX_LINKED_BYTES = 64 * 1024 * 1024
-"""Bytes of a session and its agents: linking them holds all in memory."""
 DEFAULT_HITS: Final = 20
 """Hits that are printed as text if `--limit` is not given."""
 
@@ -89,7 +86,7 @@ def search(
         filters = requests.parse_filters(request, opened, datetime.now().astimezone(), zone)
         most = (None if as_json or as_lines else DEFAULT_HITS) if limit is None else limit or None
         hits = search_corpora([open_corpus(opened)], terms, filters, limit=most, indexed_only=indexed)
-        hits = _add_turns_of_agents(hits, opened)
+        hits = add_agent_turns(hits, opened.home)
     if as_lines:
         output.write_lines(map(_json_item, hits))
     elif as_json:
@@ -109,23 +106,6 @@ def _quote_phrase(word: str) -> str:
     if '"' in text or len(text.split()) < 2:
         return word
     return f'"{text.rstrip("*")}"' + ("*" if text.endswith("*") else "")
-
-
-def _add_turns_of_agents(hits: list[SearchHit], opened: StoreAccess) -> list[SearchHit]:
-    """Give hits inside agents the turn in which the session started the agent: `show` has the agent's steps there."""
-    sessions = {hit.session for hit in hits if hit.agent and hit.session and hit.turn is None}
-    turns: dict[tuple[str, str], int] = {}
-    for id in sessions:
-        from unspool.export import find_agent_turns  # start-up: most hits are in sessions themselves
-
-        with suppress(UnspoolError):  # a session that has gone, or cannot be read
-            session = opened.home.session(id)
-            if sum(source.size for source in (session.source, *session.agent_sources)) <= _MAX_LINKED_BYTES:
-                turns |= {(id, agent): turn for agent, turn in find_agent_turns(session).items()}
-    return [
-        hit._replace(turn=turns.get((hit.session or "", hit.agent))) if hit.agent and hit.turn is None else hit
-        for hit in hits
-    ]
 
 
 def _json_item(hit: SearchHit) -> dict[str, Any]:

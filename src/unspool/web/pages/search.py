@@ -15,6 +15,7 @@ from unspool.store.search import (
     MATCH_START,
     SearchHit,
     SearchRequest,
+    add_agent_turns,
     open_corpus,
     parse_filters,
     parse_terms,
@@ -68,13 +69,14 @@ def parse_request(query: QueryParams) -> SearchRequest:
 
 def _search(access: StoreAccess, site: Site, query: QueryParams, limit: int) -> list[SearchHit]:
     request = parse_request(query)
-    return search_corpora(
+    hits = search_corpora(
         [open_corpus(access)],
         parse_terms(request),
         parse_filters(request, access, site.now(), site.zone),
         limit=limit,
         indexed_only=bool(query.get("indexed")) and request.regex is None,
     )
+    return add_agent_turns(hits, access.home)
 
 
 def _read_sessions(access: StoreAccess, hits: list[SearchHit]) -> dict[str, Json]:
