@@ -1,4 +1,4 @@
-"""`make pictures`: what README and guide show, taken in a real browser of made-up sessions, into `docs/pictures/`."""
+"""`make pictures`: what README and docs show, taken in a real browser of made-up sessions, into `docs/pictures/`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from playwright.sync_api import sync_playwright
 from tests.browser import chromium, showcase
 from tests.browser.happening import happening
 from tests.browser.smaller import smaller
+from tests.browser.specimen import specimen
 from tests.browser.visiting import visit, visit_session, visited
 from tests.browser.watching import NARROW, WIDE, Size, Tab
 from unspool.demo.write import write_demo
@@ -51,6 +52,12 @@ def main() -> None:
         with happening(config), visited(config, Path(place) / "home") as served:
             while "for the first time" in served.get("/sessions").text:
                 pass
+            for dark in (False, True):
+                tab = Tab(browser, (900, 560), dark=dark)
+                tab.page.set_content(specimen())
+                name = f"design-{'dark' if dark else 'light'}.png"
+                (PLACE / name).write_bytes(smaller(browser, tab.page.screenshot()))
+                tab.close()
             for shot in SHOTS:
                 tab = Tab(browser, shot.size, dark=shot.dark, script=True)
                 is_session = shot.path.startswith("/session/")

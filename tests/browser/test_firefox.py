@@ -1,4 +1,4 @@
-"""Every page in Firefox too: no error, as wide as its window, readable; and what is pressed there does what it should."""
+"""Every page in Firefox too: no error, as wide as its window, readable; and what is pressed does what it should."""
 
 from __future__ import annotations
 
