@@ -113,6 +113,47 @@ def test_the_keys_work(file: Path, tabs: Tabs) -> None:
     assert "uv run pytest" not in page.inner_text(".rows")
 
 
+def test_the_file_has_the_keys_of_the_page(file: Path, tabs: Tabs) -> None:
+    page = opened(tabs(), file)
+    page.keyboard.press("?")
+    page.wait_for_selector("#keys[open]")
+    listed = {cap.inner_text() for cap in page.query_selector_all("#keys dt kbd")}
+    assert {"?", "t", "j", "k", "J", "K", "e", "c", "b", "a", "/", "1", "2", "3", "4", "y", "P"} <= listed
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#keys", state="detached")
+    page.keyboard.press("t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.keyboard.press("t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+@BOTH
+def test_a_step_of_the_file_has_the_heading_of_the_page_and_is_closed_like_there(
+    size: Size, file: Path, tabs: Tabs
+) -> None:
+    page = opened(tabs(size), file)
+    page.locator(".row > .line", has_text="uv run pytest -q --color=yes").first.click()
+    page.wait_for_selector(".drawer .terminal")
+    assert page.inner_text(".drawer h2 .name") == "Bash"
+    page.eval_on_selector(".drawer h2 .target", "one => { one.textContent = 'python -m long '.repeat(30) }")
+    box = page.locator(".drawer h2").bounding_box()
+    assert box is not None
+    assert box["height"] < 160
+    assert "turn" in page.inner_text(".drawer p.facts")
+    page.click(".drawer .close")
+    page.wait_for_selector(".drawer", state="hidden")
+
+
+def test_the_whole_file_is_printed(file: Path, tabs: Tabs) -> None:
+    page = opened(tabs(), file)
+    page.emulate_media(media="print")
+    hidden = page.eval_on_selector_all(
+        ".rows .block", "all => all.filter((one) => getComputedStyle(one).contentVisibility !== 'visible').length"
+    )
+    assert hidden == 0
+    assert not page.locator(".tools").is_visible()
+
+
 def test_what_is_folded_is_found(file: Path, tabs: Tabs) -> None:
     page = opened(tabs(), file)
     page.keyboard.press("/")

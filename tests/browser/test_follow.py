@@ -114,6 +114,34 @@ def test_what_is_read_does_not_move_and_what_is_open_stays_open(config: Path, se
     page.wait_for_function("() => scrollY > 600")
 
 
+def test_who_is_at_the_end_stays_there_and_the_address_says_that_it_is_followed(
+    config: Path, served: Served, tabs: Tabs
+) -> None:
+    growing = Growing(config, 6)
+    page = visit_session(tabs(), served, growing.id)
+    followed(page)
+    assert "follow=1" in page.url
+    page.wait_for_function("() => document.querySelector('.rows').getBoundingClientRect().bottom <= innerHeight + 40")
+    growing.write(3)
+    seen(page, "The second that is new.")
+    page.wait_for_function("() => document.querySelector('.rows').getBoundingClientRect().bottom <= innerHeight + 40")
+    assert page.locator(".pill").is_hidden()
+    page.keyboard.press("f")
+    page.wait_for_selector(".session:not(.following-along)")
+    assert "follow=1" not in page.url
+
+
+def test_the_facts_and_the_chart_follow_too(config: Path, served: Served, tabs: Tabs) -> None:
+    growing = Growing(config, 7)
+    page = visit_session(tabs(), served, growing.id)
+    before = page.get_attribute("svg.chart", "data-columns")
+    followed(page)
+    page.wait_for_selector(".strip .status")
+    growing.write(3)
+    page.wait_for_function("before => document.querySelector('svg.chart').dataset.columns !== before", arg=before)
+    assert "1 call" in page.inner_text(".strip")
+
+
 def test_half_a_line_is_no_line(config: Path, served: Served, tabs: Tabs) -> None:
     growing = Growing(config, 3)
     page = visit_session(tabs(), served, growing.id)

@@ -282,6 +282,242 @@ def test_every_key_is_listed(served: Served, tabs: Tabs) -> None:
     assert {"?", "j", "k", "J", "K", "e", "c", "b", "a", "f", "/", "Ctrl-K", "1", "2", "3", "4", "y"} <= listed
 
 
+# Closing, going back, and staying where one is
+
+
+def test_the_drawer_is_closed_by_its_button_and_the_address_forgets_the_step(served: Served, tabs: Tabs) -> None:
+    page = visit_session(tabs(), served, showcase.ID)
+    open_row(page, "uv run pytest -q --color=yes")
+    assert "step=" in page.url
+    page.click(".drawer .close")
+    page.wait_for_selector(".drawer", state="hidden")
+    page.wait_for_function("() => !location.search.includes('step=')")
+
+
+def test_back_closes_the_drawer_and_stays_on_the_page(served: Served, tabs: Tabs) -> None:
+    tab = tabs()
+    visit(tab, served, "/sessions")
+    page = visit_session(tab, served, showcase.ID)
+    open_row(page, "uv run pytest -q --color=yes")
+    open_row(page, "Edit")
+    page.go_back()
+    page.wait_for_selector(".drawer", state="hidden")
+    assert page.url == f"{served.address}/session/{showcase.ID}"
+    page.go_forward()
+    page.wait_for_selector(".drawer .detail")
+    assert "step=" in page.url
+
+
+def test_esc_takes_the_step_out_of_the_address_and_keeps_the_depth(served: Served, tabs: Tabs) -> None:
+    page = visit_session(tabs(), served, showcase.ID)
+    open_row(page, "uv run pytest -q --color=yes")
+    page.keyboard.press("4")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".drawer", state="hidden")
+    page.wait_for_function("() => !location.search.includes('step=') && location.search.includes('depth=all')")
+
+
+def test_a_linked_step_can_be_closed_without_leaving_the_page(served: Served, tabs: Tabs) -> None:
+    tab = tabs()
+    page = visit_session(tab, served, showcase.ID)
+    open_row(page, "Edit")
+    address = page.url
+    page.goto(address)
+    page.wait_for_selector(".drawer .detail")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".drawer", state="hidden")
+    page.wait_for_function("() => !location.search.includes('step=')")
+
+
+def test_on_a_phone_the_drawer_is_a_sheet_that_is_pulled_down(served: Served, tabs: Tabs) -> None:
+    page = visit_session(tabs(NARROW), served, showcase.ID)
+    open_row(page, "uv run pytest -q --color=yes")
+    box = page.locator(".drawer-top").bounding_box()
+    assert box is not None
+    assert page.locator(".drawer .handle").is_visible()
+    close = page.locator(".drawer .close").bounding_box()
+    assert close is not None
+    assert min(close["width"], close["height"]) >= 24
+    page.mouse.move(box["x"] + 60, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 60, box["y"] + 160, steps=4)
+    page.mouse.up()
+    page.wait_for_selector(".drawer", state="hidden")
+
+
+@BOTH
+def test_an_opened_step_does_not_move(size: Size, served: Served, tabs: Tabs) -> None:
+    page = visit_session(tabs(size), served, showcase.ID)
+    row = page.locator(".row.call > .line", has_text="Edit").first
+    row.evaluate("one => scrollTo(0, one.getBoundingClientRect().top + scrollY - 140)")
+    before = top_of(page, ".row.call", "Edit")
+    row.click()
+    page.wait_for_selector(".drawer .detail")
+    assert abs(top_of(page, ".row.call", "Edit") - before) <= 2
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".drawer", state="hidden")
+    assert abs(top_of(page, ".row.call", "Edit") - before) <= 2
+
+
+@BOTH
+@pytest.mark.parametrize("key", ["e", "c"])
+def test_a_jump_lands_in_the_upper_third(key: str, size: Size, served: Served, tabs: Tabs) -> None:
+    page = visit_session(tabs(size), served, showcase.ID)
+    page.keyboard.press(key)
+    page.wait_for_function("() => { const one = document.querySelector('.rows .current'); return one && scrollY > 0 }")
+    place = page.eval_on_selector(".rows .current", "one => one.getBoundingClientRect().top / innerHeight")
+    assert 0 <= place <= 0.4
+
+
+@BOTH
+def test_the_heading_of_a_long_command_wraps_as_text_does(size: Size, served: Served, tabs: Tabs) -> None:
+    page = visit_session(tabs(size), served, showcase.ID)
+    open_row(page, "uv run pytest -q --color=yes")
+    page.eval_on_selector(".drawer h2 .target", "one => { one.textContent = 'python -m long '.repeat(30) }")
+    box = page.locator(".drawer h2").bounding_box()
+    inner = page.locator(".drawer h2 .target").bounding_box()
+    assert box is not None
+    assert inner is not None
+    assert inner["width"] > box["width"] * 0.8
+    assert box["height"] < 160
+    assert wide_elements(page) == []
+
+
+# Finding, printing, reading
+
+
+def test_esc_closes_what_was_found(served: Served, tabs: Tabs) -> None:
+    page = visit_session(tabs(), served, showcase.ID)
+    page.keyboard.press("/")
+    page.keyboard.type("fourth row is off")
+    page.wait_for_selector(".found .matches a")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".found", state="hidden")
+    assert page.input_value(".find input") == ""
+    page.keyboard.press("j")
+    assert current(page)
+
+
+def test_kinds_of_rows_can_be_hidden_and_the_address_says_so(served: Served, tabs: Tabs) -> None:
+    page = visit_session(tabs(), served, showcase.ID)
+    assert page.locator(".rows .row.call:visible").count()
+    page.click(".kinds > summary")
+    page.locator(".kinds label", has_text="tool calls").click()
+    assert page.locator(".rows .row.call:visible").count() == 0
+    assert "hide=call" in page.url
+    page.reload()
+    page.wait_for_selector(".session[data-ready]")
+    assert page.locator(".rows .row.call:visible").count() == 0
+
+
+def test_paths_in_what_fills_the_context_are_as_they_are(served: Served, tabs: Tabs) -> None:
+    page = visit_session(tabs(), served, showcase.ID)
+    page.click(".filling > summary")
+    direction = page.eval_on_selector(
+        ".filling td", "one => { one.className = 'path'; return getComputedStyle(one).direction }"
+    )
+    assert direction == "ltr"
+    assert "remainder" in page.inner_text(".filling")
+
+
+# Copying
+
+
+@pytest.mark.parametrize(
+    ("words", "button", "copied"),
+    [
+        ("uv run pytest -q --color=yes", ".part:has(pre.command) [data-copy]", "uv run pytest -q --color=yes"),
+        ("uv run pytest -q --color=yes", ".part:has(pre.terminal) [data-copy]", "1 failed, 11 passed"),
+        ("Edit", ".part:has(.patch) [data-copy]", "\n+"),
+        ("Edit", ".actions [data-copy=link]", "step="),
+        ("Edit", ".actions [data-text]", f"unspool edit fork {showcase.ID} --at "),
+    ],
+)
+def test_what_is_shown_of_a_step_can_be_copied(
+    words: str, button: str, copied: str, served: Served, tabs: Tabs
+) -> None:
+    tab = tabs()
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = visit_session(tab, served, showcase.ID)
+    open_row(page, words)
+    page.locator(f".drawer {button}").first.click()
+    page.wait_for_function("words => document.querySelector('.toast')?.textContent.startsWith('copied')", arg=copied)
+    assert copied in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_a_prompt_and_the_resume_command_are_copied_with_two_clicks_each(served: Served, tabs: Tabs) -> None:
+    tab = tabs()
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = visit_session(tab, served, showcase.ID)
+    page.locator(".row.prompt > .line").first.click()
+    page.locator(".drawer .part [data-copy]").first.click()
+    page.wait_for_function("() => document.querySelector('.toast')?.textContent.startsWith('copied')")
+    assert "The total in this screenshot is wrong" in page.evaluate("navigator.clipboard.readText()")
+    page.click(".strip [data-copy='the resume command']")
+    page.wait_for_function("async () => (await navigator.clipboard.readText()).includes('claude --resume')")
+    assert page.evaluate("navigator.clipboard.readText()").endswith(f"claude --resume {showcase.ID}")
+
+
+# The chart
+
+
+def test_the_chart_has_an_axis_a_legend_and_one_tab_stop(served: Served, tabs: Tabs) -> None:
+    page = visit_session(tabs(), served, showcase.ID)
+    axis = page.locator("svg.axis").text_content() or ""
+    assert "tokens" in axis
+    assert "$0" in axis
+    legend = page.inner_text(".context .key")
+    assert {"cache read", "cache write", "input", "cost so far"} <= {
+        part.strip() for part in legend.split("\n")
+    } or all(words in legend for words in ("cache read", "cache write", "input", "cost so far"))
+    assert page.locator("svg.chart a[tabindex='0']").count() == 1
+    page.locator("svg.chart a[tabindex='0']").focus()
+    first = page.inner_text(".context .tip")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("svg.chart a[tabindex='0']").count() == 1
+    assert page.inner_text(".context .tip") != first
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".drawer .detail")
+
+
+def test_the_chart_can_be_folded_and_the_address_says_so(served: Served, tabs: Tabs) -> None:
+    page = visit_session(tabs(), served, showcase.ID)
+    page.click(".context-fold > summary")
+    page.wait_for_function("() => location.search.includes('chart=0')")
+    page.reload()
+    page.wait_for_selector(".session[data-ready]")
+    assert not page.locator("svg.chart").is_visible()
+
+
+def test_what_is_brushed_over_is_added_up(served: Served, tabs: Tabs) -> None:
+    page = visit_session(tabs(), served, showcase.ID)
+    box = page.locator("svg.chart").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.1, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 60, steps=8)
+    page.mouse.up()
+    tip = page.inner_text(".context .tip")
+    assert re.search(r"requests \d+ to \d+ · [\d,]+ output tokens · \$\d", tip)
+    assert page.locator(".drawer").is_hidden()
+    assert page.locator(".context .tip a").count() == 1
+
+
+# Agents
+
+
+def test_an_agent_has_a_page_with_its_title_its_answer_and_a_way_back(served: Served, tabs: Tabs) -> None:
+    order = showcase_beside.ORDERS[1]
+    page = visit_session(tabs(), served, showcase.ID, f"?agent={order.agent}")
+    strip = page.inner_text(".strip")
+    assert order.about in page.inner_text(".strip h1")
+    assert "answer:" in strip
+    page.click(".strip .back a")
+    page.wait_for_selector(".drawer .detail")
+    assert order.about in page.inner_text(".drawer h2")
+
+
 # Without JavaScript
 
 
@@ -294,6 +530,12 @@ def test_without_script_everything_can_be_read(served: Served, tabs: Tabs) -> No
     page.locator(".row a.line", has_text="uv run pytest -q --color=yes").click()
     page.wait_for_load_state()
     assert "1 failed, 11 passed" in page.inner_text("body")
+
+
+def top_of(page: Page, selector: str, words: str) -> float:
+    """Return where the first row that says this stands in the window."""
+    row = page.locator(selector, has_text=words).first
+    return float(row.evaluate("one => one.getBoundingClientRect().top"))
 
 
 def open_row(page: Page, words: str) -> None:

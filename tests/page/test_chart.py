@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.page.scene import built, viewed
-from unspool.page.chart import MAX_COLUMNS
+from unspool.page.chart import MAX_COLUMNS, REMAINDER
 from unspool.page.html.charts import render_context_chart
 from unspool.page.html.render import session_links
 from unspool.testing.build import Step, assistant, compaction, note, queued, rewind, tool_result, tool_use, user
@@ -89,7 +89,7 @@ def test_what_fills_the_context_adds_up_exactly(tmp_path: Path) -> None:
     filling = view.chart().filling
     assert filling.total == 20_507
     assert sum(share.tokens for share in filling.kinds) == 20_507
-    assert filling.kinds[0].name in ("results of Read", "system prompt and tools")
+    assert filling.kinds[0].name in ("results of Read", REMAINDER)
     assert [share.name for share in filling.files] == ["/big.py"]
 
 

@@ -7,8 +7,8 @@ Rules
   3. A cache miss is a request that reads less than half of what the one before had in its context, though nothing was
      compacted in between. If more time has passed than a cache lives, that is named as the reason.
   4. What fills the context is an estimate by bytes, but its sum is exact: it is what the API reported for the last
-     request. What the file does not hold (the system prompt, the descriptions of tools) is estimated from the first
-     request: what it had beyond its own prompt.
+     request. What the file does not hold (the system prompt, the descriptions of tools, what a resumed session had
+     before) is the remainder: what the first request had beyond its own prompt.
 
 How responses are counted and priced is decided in `prices/`.
 """
@@ -27,9 +27,10 @@ from unspool.format import elapsed_time
 from unspool.format.tools import AGENT_TOOLS
 from unspool.graph.context import context_window
 from unspool.page.index import ContextBytes, SessionIndex
-from unspool.prices import Response, cost_micros, find_price
+from unspool.prices import LONG_PROMPT_TOKENS, Response, bill_responses, find_price
 
 MAX_COLUMNS = 600
+REMAINDER = "not in the file (remainder: system prompt, tools, earlier context)"
 _BYTES_PER_TOKEN = 3.6
 """In transcripts of code and English."""
 _MAX_FILES = 12
@@ -47,6 +48,11 @@ class BilledRequest(msgspec.Struct, frozen=True):
     response: Response
     cost: int
     priced: bool
+    estimated_output: int = 0
+    """Output tokens, estimated from the text where the count is partial."""
+    estimated_cost: int = 0
+    is_long: bool = False
+    """Whether it was billed at the higher rate for prompts of more than 200,000 tokens."""
 
 
 class ContextShare(msgspec.Struct, frozen=True):
@@ -83,6 +89,8 @@ class RequestColumn(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
     missed: str | None = None
     """Why the cache was missed, as far as it is known."""
+    long: int = 0
+    """How many of its requests were billed at the higher rate for long prompts."""
 
     @property
     def total(self) -> int:
@@ -128,7 +136,10 @@ def bill_requests(index: SessionIndex) -> list[BilledRequest]:
             continue
         listed = _cached_price(response.model, (response.timestamp or "")[:10] or None)
         offset = index.first_lines.get(response.id, response.offset)
-        bills.append(BilledRequest(offset, response, cost_micros(response, listed), listed is not None))
+        bill = bill_responses((response,), listed)
+        is_long = listed is not None and listed.long is not None and response.prompt > LONG_PROMPT_TOKENS
+        estimates = (bill.estimated_output_tokens, bill.estimated_cost_micros)
+        bills.append(BilledRequest(offset, response, bill.cost_micros, listed is not None, *estimates, is_long))
     return sorted(bills, key=lambda bill: bill.offset)
 
 
@@ -160,6 +171,7 @@ def build_chart(index: SessionIndex, bills: Sequence[BilledRequest]) -> ContextC
                 spent=spent,
                 limit=limits.get(response.model or ""),
                 missed=next((missed[bill.offset] for bill in among if bill.offset in missed), None),
+                long=sum(bill.is_long for bill in among),
             )
         )
         starts.append(among[0].offset)
@@ -233,7 +245,7 @@ def estimate_context_shares(index: SessionIndex, own: Sequence[BilledRequest]) -
     spread = total - base
     whole = sum(held.kinds.values())
     if not whole:
-        return ContextShares(total, (ContextShare("system prompt and tools", total),) if total else ())
+        return ContextShares(total, (ContextShare(REMAINDER, total),) if total else ())
     kinds = []
     shared = reached = 0
     # Each share is the difference of two rounded sums, so that the shares add up exactly.
@@ -243,7 +255,7 @@ def estimate_context_shares(index: SessionIndex, own: Sequence[BilledRequest]) -
         kinds.append(ContextShare(name, upto - shared, size))
         shared = upto
     if base:
-        kinds.append(ContextShare("system prompt and tools", base))
+        kinds.append(ContextShare(REMAINDER, base))
     largest = sorted(held.files.items(), key=lambda pair: -pair[1])[:_MAX_FILES]
     files = tuple(ContextShare(path, round(spread * size / whole), size) for path, size in largest)
     return ContextShares(total, tuple(sorted(kinds, key=lambda share: -share.tokens)), files)

@@ -5,6 +5,7 @@ Five tabs: rendered, input, result (what the model saw), structured (`toolUseRes
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import islice
@@ -40,6 +41,7 @@ from unspool.page.view import PageView
 
 TABS = ("rendered", "input", "result", "structured", "raw")
 _MAX_SAME_CALLS = 50
+_UUID = re.compile(r"[0-9A-Za-z-]{8,64}")
 _ENVELOPE = frozenset(
     {"uuid", "parentUuid", "sessionId", "timestamp", "isSidechain", "userType", "cwd", "version", "gitBranch", "type",
      "content", "entrypoint", "slug"}
@@ -70,10 +72,14 @@ class StepDetail(msgspec.Struct, frozen=True, kw_only=True):
     raw: tuple[RawRecord, ...] = ()
     same: tuple[str, ...] = ()
     """Keys of other calls of the session with the same tool and input."""
+    same_turns: tuple[int, ...] = ()
+    """The turn of each of them."""
     previous: str | None = None
     """The last change of the same file before this one."""
     next: str | None = None
     agent: str | None = None
+    uuid: str | None = None
+    """Of its line, to fork the session there; nothing for an agent's step."""
 
     @property
     def tabs(self) -> tuple[str, ...]:
@@ -99,6 +105,9 @@ def read_detail(page: PageView, key: str, *, whole: bool = False, row: Transcrip
     else:
         parts, raw = tuple(_item_parts(item, number)), _raw_record(view, item)
         detail = StepDetail(key=key, turn=view.index.turn_at(offset), row=row, rendered=parts, raw=(raw,))
+    if isinstance(item, Entry) and not view.agent_id:
+        uuid = getattr(item.record, "uuid", None)
+        detail = replace(detail, uuid=uuid if isinstance(uuid, str) and _UUID.fullmatch(uuid) else None)
     for part in (*detail.rendered, *detail.result):
         if isinstance(part, detail_parts.ImagesPart):
             view.sections.remember_images(part.pictures)
@@ -124,7 +133,7 @@ def _call_detail(view: PageView, call: ToolCall, row: TranscriptRow, key: str) -
     entries = [call.use_entry, answer] if answer else [call.use_entry]
     before, after = _neighbour_changes(view.related_calls, indexed)
     alike = view.related_calls.by_input.get(indexed.alike, [])
-    same = (view.prefix + other.key for other in alike if other is not indexed)
+    others = list(islice((other for other in alike if other is not indexed), _MAX_SAME_CALLS))
     return StepDetail(
         key=key,
         turn=index.turn_at(call.use_entry.offset),
@@ -134,7 +143,8 @@ def _call_detail(view: PageView, call: ToolCall, row: TranscriptRow, key: str) -
         result=tuple(detail_parts.result_parts(call)),
         structured=decode_line(answer).get("toolUseResult") if answer else None,
         raw=tuple(_raw_record(view, entry) for entry in entries),
-        same=tuple(islice(same, _MAX_SAME_CALLS)),
+        same=tuple(view.prefix + other.key for other in others),
+        same_turns=tuple(index.turn_at(other.use) for other in others),
         previous=view.prefix + before.key if before else None,
         next=view.prefix + after.key if after else None,
         agent=view.agent_of(call.id),

@@ -193,7 +193,7 @@ def _failure(call: ToolCall) -> Iterator[DetailPart]:
 
 def _shell_parts(call: ToolCall, bash: shell.BashInput, structured: results.AnyResult | None) -> Iterator[DetailPart]:
     if bash.description:
-        yield text_part(bash.description)
+        yield text_part(bash.description, "plain", "description")
     yield text_part(bash.command, "command", "command")
     if not isinstance(structured, shell.BashResult):
         text = join_text(call.result.blocks) if call.result else ""

@@ -85,6 +85,14 @@ class SessionHead(msgspec.Struct, frozen=True, kw_only=True):
     """How many files it changed."""
     pull_requests: tuple[str, ...] = ()
     usage: UsageTotals = UsageTotals()
+    partial: int = 0
+    """Responses with only a partial count of their output."""
+    estimated_output: int = 0
+    """Output tokens with an estimate in place of partial counts."""
+    estimated_cost: int = 0
+    long_requests: int = 0
+    """Requests billed at the higher rate for prompts of more than 200,000 tokens, and what they cost."""
+    long_cost: int = 0
     context: int | None = None
     peak: int | None = None
     """The longest prompt of any request, in tokens."""
@@ -117,6 +125,11 @@ def build_outline(view: PageView) -> SessionOutline:
         removed=sum(turn.removed for turn in index.turns),
         files=len({call.path for call in index.calls.values() if call.path and not call.failed and call.result >= 0}),
         usage=_add_up(bills),
+        partial=sum(not bill.response.final for bill in bills),
+        estimated_output=sum(bill.estimated_output for bill in bills),
+        estimated_cost=sum(bill.estimated_cost for bill in bills),
+        long_requests=sum(bill.is_long for bill in bills),
+        long_cost=sum(bill.cost for bill in bills if bill.is_long),
         context=facts.context_tokens,
         peak=max(own, default=None),
         bad=index.bad,

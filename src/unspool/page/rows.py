@@ -93,6 +93,8 @@ class TranscriptRow(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from the call to its result."""
     tokens: int | None = None
     """Output tokens of the answer; on the first row of each."""
+    is_partial: bool = False
+    """Whether the tokens are only those of the beginning of the answer."""
     size: int | None = None
     """Bytes of the result."""
     text: str = ""
@@ -139,7 +141,7 @@ class RowBuilder:
             steps.setdefault(step.entry.offset, []).append(step)
             if isinstance(step, SidechainStep):
                 nested.update(entry.offset for entry in step.entries)
-        tokens = _output_tokens(entries)
+        tokens, partial = _output_tokens(entries)
         rows: list[TranscriptRow] = []
         messages: dict[str, str] = {}
         for item in items:
@@ -149,7 +151,8 @@ class RowBuilder:
                 own = [self._row(step) for step in steps.get(item.offset, ())]
                 record = item.record
                 if own and isinstance(record, Assistant) and not record.is_api_error_message:
-                    own[0] = replace(own[0], tokens=tokens.get(item.offset) or None)
+                    is_partial = item.offset in partial
+                    own[0] = replace(own[0], tokens=tokens.get(item.offset) or None, is_partial=is_partial)
                 elif not own and item.offset not in nested and _has_own_row(item, story):
                     own = [self._note(item)]
                 if isinstance(record, Assistant) and record.message.id:
@@ -252,9 +255,10 @@ def _has_own_row(entry: Entry, story: Story) -> bool:
     return not isinstance(record, Assistant)
 
 
-def _output_tokens(entries: Iterable[Entry]) -> dict[int, int]:
-    """Return the output tokens of each answer by the offset of its first line."""
+def _output_tokens(entries: Iterable[Entry]) -> tuple[dict[int, int], set[int]]:
+    """Return the output tokens of each answer by the offset of its first line, and where the count is not final."""
     most: dict[str, int] = {}
+    final: set[str] = set()
     first: dict[str, int] = {}
     for entry in entries:
         record = entry.record
@@ -263,7 +267,9 @@ def _output_tokens(entries: Iterable[Entry]) -> dict[int, int]:
             first.setdefault(id, entry.offset)
             # The lines of a streamed answer repeat its usage as far as it had come: only the largest is complete.
             most[id] = max(most.get(id, 0), record.message.usage.output_tokens)
-    return {first[id]: count for id, count in most.items()}
+            if record.message.stop_reason is not None:
+                final.add(id)
+    return {first[id]: count for id, count in most.items()}, {first[id] for id in most if id not in final}
 
 
 # folds and brackets

@@ -134,7 +134,7 @@ def test_whatever_is_in_any_field_stays_text(tmp_path: Path) -> None:
 def test_one_of_everything_is_clean_html(tmp_path: Path) -> None:
     html = watched(everything(built(tmp_path)))
     assert 'style="' not in html
-    assert "abandoned branch: 1 turn" in html
+    assert "abandoned branch (1 prompt)" in html
 
 
 def test_a_small_session_is_whole_and_a_long_one_is_loaded_as_one_reads(tmp_path: Path) -> None:

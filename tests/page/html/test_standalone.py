@@ -63,7 +63,7 @@ def test_it_can_be_read_without_javascript(tmp_path: Path) -> None:
         "I will look at it.",
         "make test",
         "exit 1 · 3 lines",
-        "abandoned branch: 1 turn",
+        "abandoned branch (1 prompt)",
     ):
         assert words in plain
 

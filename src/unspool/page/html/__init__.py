@@ -12,18 +12,20 @@ if TYPE_CHECKING:
     from unspool.page.html.charts import StackedChart
     from unspool.page.html.collection import CollectedSession, CollectionReport, write_collection
     from unspool.page.html.diff_rows import DiffRows
-    from unspool.page.html.render import Renderer, create_environment, preload_templates, session_links
+    from unspool.page.html.render import (
+        PageSurroundings, Renderer, create_environment, preload_templates, session_links,
+    )
     from unspool.page.html.standalone import render_standalone
 
 __all__ = [
-    "CollectedSession", "CollectionReport", "DiffRows", "Renderer", "StackedChart", "charts", "create_environment",
-    "preload_templates", "render_standalone", "session_links", "write_collection",
+    "CollectedSession", "CollectionReport", "DiffRows", "PageSurroundings", "Renderer", "StackedChart", "charts",
+    "create_environment", "preload_templates", "render_standalone", "session_links", "write_collection",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "charts": "StackedChart",
     "collection": "CollectedSession CollectionReport write_collection",
     "diff_rows": "DiffRows",
-    "render": "Renderer create_environment preload_templates session_links",
+    "render": "PageSurroundings Renderer create_environment preload_templates session_links",
     "standalone": "render_standalone",
 })

@@ -5,7 +5,9 @@ Rules
   2. Every text in a chart is escaped. What a shape stands for is in its `title`.
   3. Series that are too many are put together as the last one, `others`; nothing is left out of a sum.
   4. The three parts of the context chart are one path each; a column that can be pointed at is one link over all of
-     them. So a chart of 600 columns stays under 2,500 nodes.
+     them. So a chart of 600 columns stays under 2,500 nodes. It is one stop for Tab: the page's script goes from column
+     to column with arrow keys.
+  5. The context chart is stretched to the page in width only, so that its axis can stand beside it unstretched.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _WIDTH, _HEIGHT, _LEFT, _FOOT = 960, 170, 56, 18
 _MAX_LABELS: Final = 12
 """Below the columns."""
 _CONTEXT_WIDTH, _CONTEXT_HEIGHT, _COST_HEIGHT = 1000, 120, 28
-"""Of the context chart, in its own units: it is stretched to the page."""
+"""Of the context chart, in its own units: it is stretched to the width of the page."""
+_AXIS_WIDTH = 64
 _MAX_LANES, _LANE_HEIGHT = 4, 8
 """Lanes of agents below the context."""
 
@@ -157,14 +160,17 @@ def render_context_chart(chart: ContextChart, href: Callable[[str], str]) -> Mar
     if not chart.columns:
         return Markup("")
     top, lanes = chart_top(chart), _assign_lanes(chart.markers)
-    depth = (max(lanes.values(), default=-1) + 1) * _LANE_HEIGHT
+    depth = _lanes_depth(lanes)
     height = _CONTEXT_HEIGHT + depth + _COST_HEIGHT + 6
     summary = f"context over {chart.requests:,} requests, up to {tokens(chart.peak)} tokens, {dollars(chart.spent)}"
     parts = [
         Markup(
-            '<svg class="chart" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}" '
-            'data-columns="{}">'
-        ).format(_CONTEXT_WIDTH, height, summary, len(chart.columns)),
+            '<svg class="chart" viewBox="0 0 {} {}" height="{}" preserveAspectRatio="none" role="group" '
+            'aria-label="{}" data-columns="{}">'
+        ).format(_CONTEXT_WIDTH, height, height, summary, len(chart.columns)),
+        Markup('<path class="grid" d="M0 {}H{}M0 {}H{}"/>').format(
+            _CONTEXT_HEIGHT // 2, _CONTEXT_WIDTH, _CONTEXT_HEIGHT, _CONTEXT_WIDTH
+        ),
         # Each part reaches from zero up to where the next begins, so that the lowest is drawn last.
         _area("fresh", [column.total for column in chart.columns], top),
         _area("write", [column.read + column.write for column in chart.columns], top),
@@ -177,6 +183,31 @@ def render_context_chart(chart: ContextChart, href: Callable[[str], str]) -> Mar
         Markup("</svg>"),
     ]
     return Markup("").join(parts)
+
+
+def render_context_axis(chart: ContextChart) -> Markup:
+    """Return the axis beside the context chart: tokens above, what was spent below."""
+    if not chart.columns:
+        return Markup("")
+    top, depth = chart_top(chart), _lanes_depth(_assign_lanes(chart.markers))
+    limits = {column.limit for column in chart.columns}
+    height = _CONTEXT_HEIGHT + depth + _COST_HEIGHT + 6
+    cost_top = _CONTEXT_HEIGHT + depth + 3
+    labels = (
+        (10, f"{tokens(top)} limit" if top in limits else tokens(top)),
+        (_CONTEXT_HEIGHT // 2 + 4, tokens(top // 2)),
+        (_CONTEXT_HEIGHT, "0 tokens"),
+        (cost_top + 13, dollars(chart.spent)),
+        (cost_top + _COST_HEIGHT, "$0"),
+    )
+    line = Markup('<text x="{}" y="{}">{}</text>')
+    box = Markup('<svg class="axis" width="{}" height="{}" aria-hidden="true">{}</svg>')
+    texts = Markup("").join(line.format(_AXIS_WIDTH - 4, y, words) for y, words in labels)
+    return box.format(_AXIS_WIDTH, height, texts)
+
+
+def _lanes_depth(lanes: dict[str, int]) -> int:
+    return (max(lanes.values(), default=-1) + 1) * _LANE_HEIGHT
 
 
 def chart_top(chart: ContextChart) -> int:
@@ -222,7 +253,8 @@ def _marks(chart: ContextChart, href: Callable[[str], str]) -> Iterator[Markup]:
     errors = {marker.column: marker for marker in reversed(chart.markers) if marker.kind == "error"}
     width = max(1.5, min(4.0, _CONTEXT_WIDTH / count))
     shape = Markup(
-        '<a class="error" href="{}" data-key="{}"><rect x="{}" y="0" width="{:g}" height="5"/><title>{}</title></a>'
+        '<a class="error" href="{}" data-key="{}" tabindex="-1"><rect x="{}" y="0" width="{:g}" height="5"/>'
+        "<title>{}</title></a>"
     )
     for column, error in sorted(errors.items(), key=lambda pair: pair[0]):
         yield shape.format(href(error.key), error.key, _x(column, count), width, error.words)
@@ -248,14 +280,17 @@ def _assign_lanes(markers: Sequence[ChartMarker]) -> dict[str, int]:
 
 def _agent_bars(chart: ContextChart, lanes: dict[str, int], href: Callable[[str], str]) -> list[Markup]:
     count = len(chart.columns)
-    shape = Markup('<a class="agent" href="{}" data-key="{}"><rect x="{}" y="{}" width="{:.2f}" height="5"/></a>')
+    shape = Markup(
+        '<a class="agent" href="{}" data-key="{}" tabindex="-1"><rect x="{}" y="{}" width="{:.2f}" height="5"/>'
+        "<title>{}</title></a>"
+    )
     bars: list[Markup] = []
     for marker in chart.markers[:4000]:
         if marker.kind == "agent" and len(bars) < 200:
             until = max(marker.until or 0, marker.column + 0.6)
             width = (until - marker.column) * _CONTEXT_WIDTH / count
             x, y = _x(marker.column, count), _CONTEXT_HEIGHT + 3 + lanes[marker.key] * _LANE_HEIGHT
-            bars.append(shape.format(href(marker.key), marker.key, x, y, width))
+            bars.append(shape.format(href(marker.key), marker.key, x, y, width, f"agent: {marker.words}"))
     return bars
 
 
@@ -271,12 +306,15 @@ def _cost_line(chart: ContextChart, y: int) -> Markup:
 def _column_links(chart: ContextChart, height: int, href: Callable[[str], str]) -> Iterator[Markup]:
     count = len(chart.columns)
     shape = Markup(
-        '<a class="{}" href="{}" data-key="{}"><rect x="{}" y="0" width="{:.2f}" height="{}"/><title>{}</title></a>'
+        '<a class="{}" href="{}" data-key="{}" tabindex="{}" data-request="{}" data-turn="{}" data-output="{}" '
+        'data-spent="{}"><rect x="{}" y="0" width="{:.2f}" height="{}"/><title>{}</title></a>'
     )
     for place, column in enumerate(chart.columns):
         kind, title = "column missed" if column.missed else "column", _describe_column(column)
         x, width = _x(place, count), _CONTEXT_WIDTH / count
-        yield shape.format(kind, href(column.key), column.key, x, width, height, title)
+        facts = (column.requests, column.turn, column.output, column.spent)
+        stop = 0 if place == 0 else -1  # rule 4
+        yield shape.format(kind, href(column.key), column.key, stop, *facts, x, width, height, title)
 
 
 def _describe_column(column: RequestColumn) -> str:
@@ -284,8 +322,10 @@ def _describe_column(column: RequestColumn) -> str:
         f"request {column.requests:,}, turn {column.turn}",
         f"{tokens(column.total)} tokens: {tokens(column.read)} read from cache, {tokens(column.write)} written, "
         f"{tokens(column.fresh)} fresh",
-        f"{tokens(column.output)} out, {dollars(column.spent)} so far",
+        f"{tokens(column.output)} output, {dollars(column.spent)} so far",
     ]
+    if column.long:
+        parts.append("prompt of more than 200,000 tokens: higher price")
     if column.missed:
         parts.append(f"cache missed: {column.missed}")
     return "\n".join(parts)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+import msgspec
+
 from unspool.display import clean, size
 from unspool.page.rows import MAX_INLINE_CHARACTERS
 
@@ -62,6 +64,17 @@ def describe_value(value: Any) -> str:
         rest = f" … ({len(text):,} characters)" if len(text) > MAX_INLINE_CHARACTERS else ""
         return text[:MAX_INLINE_CHARACTERS] + rest
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def parse_json_text(text: str) -> Any:
+    """Return the object or list that a text is; None if it is none, or too long for a tree."""
+    if len(text) > MAX_INLINE_CHARACTERS or text.lstrip()[:1] not in ("{", "[") or text.rstrip()[-1:] not in ("}", "]"):
+        return None
+    try:
+        value = msgspec.json.decode(text.encode(errors="replace"))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return value or None
 
 
 def _is_list(value: Any) -> bool:

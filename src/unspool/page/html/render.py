@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 from markupsafe import Markup
@@ -27,9 +27,10 @@ from unspool.page.chart import ContextChart
 from unspool.page.detail import StepDetail
 from unspool.page.find import TextMatch
 from unspool.page.html import ansi
-from unspool.page.html.charts import chart_top, render_context_chart
+from unspool.page.html.addresses import link_addresses, link_hits
+from unspool.page.html.charts import render_context_axis, render_context_chart
 from unspool.page.html.highlight import code_rows, highlight_lines, limit_highlighting, patch_rows
-from unspool.page.html.json_tree import describe_value, tree_level
+from unspool.page.html.json_tree import describe_value, parse_json_text, tree_level
 from unspool.page.html.markdown import is_safe_link, render_markdown
 from unspool.page.outline import OutlineTurn, SessionOutline
 from unspool.page.rows import TranscriptRow
@@ -85,6 +86,15 @@ class PageLinks(msgspec.Struct, frozen=True):
         """Return the address of a step's detail."""
         return f"{self.base}/detail?step={quote(key, safe='')}&tab={tab}"
 
+    def find(self, words: str) -> str:
+        """Return the address of what is found in the session."""
+        return f"{self.base}/find?words={quote(words, safe='')}"
+
+    @property
+    def id(self) -> str:
+        """The id of the session."""
+        return unquote(self.base.rpartition("/")[2])
+
     def blob(self, digest: str) -> str:
         """Return the address of an image."""
         return f"{self.blobs}/{digest}"
@@ -94,6 +104,30 @@ def session_links(session_id: str) -> PageLinks:
     """Return the addresses of a session on the server."""
     id = quote(session_id, safe="")
     return PageLinks(f"/session/{id}", f"/blob/{id}")
+
+
+class PageSurroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session's head shows that is not in the session's own file."""
+
+    agents_cost: int = 0
+    """What its agents cost, in micro-dollars."""
+    paid: int | None = None
+    """What the session and its agents are billed with: less, if other sessions pay for responses that it repeats."""
+    status: str = ""
+    """What it is doing now, in words; nothing if it does nothing."""
+    status_kind: str = ""
+    resume: str = ""
+    """The command that resumes it."""
+    agent: AgentNode | None = None
+    """The agent, on the page of one."""
+    previous: tuple[str, str] | None = None
+    """The session before it in the list that one came from: its address and title."""
+    next: tuple[str, str] | None = None
+    listed: str = ""
+    """The address of that list."""
+
+
+_NOTHING_AROUND = PageSurroundings()
 
 
 class Renderer:
@@ -192,7 +226,11 @@ class Renderer:
     def chart(self, chart: ContextChart) -> Markup:
         """Return the chart and what fills the context."""
         drawing = render_context_chart(chart, self.links.step)
-        return self._render("chart.html", chart=chart, drawing=drawing, top=chart_top(chart))
+        return self._render("chart.html", chart=chart, drawing=drawing, axis=render_context_axis(chart))
+
+    def head(self, view: PageView, around: PageSurroundings = _NOTHING_AROUND) -> Markup:
+        """Return the facts at the top, for a page that follows the session."""
+        return self._render("head.html", head=view.outline().head, around=around)
 
     def agents(self, tree: AgentTree) -> Markup:
         """Return the tree of agents with bars that show when each worked."""
@@ -214,15 +252,12 @@ class Renderer:
         turns: range | None = None,
         *,
         drawer: Markup | None = None,
-        agents_cost: int = 0,
-        paid: int | None = None,
+        around: PageSurroundings = _NOTHING_AROUND,
     ) -> Markup:
         """Return everything between the frame's head and foot: facts, chart, outline, transcript, drawer.
 
         Of a long session the first and the last batch have their rows; the others are loaded when they come near. With
-        `turns` only those are there, for reading without JavaScript. What agents cost is shown beside what the
-        session's own file says: their files are not read for it. `paid` is what the session and its agents are billed
-        with: less, if other sessions pay for responses that it repeats.
+        `turns` only those are there, for reading without JavaScript.
         """
         outline, batches = view.outline(), split_into_batches(view.index)
         if turns is not None and self.standalone:
@@ -243,8 +278,7 @@ class Renderer:
             depth=depth,
             view=view,
             drawer=drawer,
-            agents_cost=agents_cost,
-            paid=paid,
+            around=around,
             following=_next_turns(turns, len(view.index.turns) - 1) if not self.standalone else None,
         )
 
@@ -310,6 +344,9 @@ def template_environment() -> Environment:
         "did": _turn_summary,
         "markdown": render_markdown,
         "ansi": ansi.render_ansi,
+        "addresses": link_addresses,
+        "hits": link_hits,
+        "json_value": parse_json_text,
         "highlight": highlight_lines,
         "code_rows": code_rows,
         "patch_rows": patch_rows,
@@ -354,7 +391,7 @@ def _join(parts: Iterable[str]) -> str:
 
 def _row_facts(row: TranscriptRow) -> str:
     """Return the numbers of a row: duration, tokens, size, time."""
-    tokens = f"{units.tokens(row.tokens)} tok" if row.tokens else ""
+    tokens = f"{'≥ ' if row.is_partial else ''}{units.tokens(row.tokens)} tok" if row.tokens else ""
     return _join((_took(row.took), tokens, _size(row.size) if row.size else "", _clock(row.time, "%H:%M:%S")))
 
 

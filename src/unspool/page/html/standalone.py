@@ -34,8 +34,11 @@ from unspool.page.rows import TranscriptRow, walk_rows
 from unspool.page.sections import split_into_batches
 from unspool.page.view import PageView
 
-_STYLES = ("tokens.css", "session.css")
-_SCRIPTS = ("source.js", "window.js", "drawer.js", "steps.js", "session.js")
+_STYLES = ("tokens.css", "session.css", "alone.css")
+_SCRIPTS = (
+    "address.js", "sight.js", "copy.js", "alone.js", "chart.js", "source.js", "window.js", "drawer.js", "steps.js",
+    "session.js",
+)  # fmt: skip
 _IMPORT = re.compile(r"^import .*$\n?", re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
 _PAGE_STYLE = "body{margin:0;background:var(--bg)}"
@@ -65,6 +68,10 @@ class StandaloneLinks(PageLinks, frozen=True):
     def detail(self, key: str, _: str) -> str:
         """Return the place of a row."""
         return f"#s-{key}"
+
+    def find(self, _: str) -> str:
+        """Return the place of the rows: the script looks for the words."""
+        return "#rows"
 
     def agent_page(self, id: str) -> str:
         """Return the place of the agents."""

@@ -1,6 +1,10 @@
-// A session that goes on: new rows as they are written. Nothing moves, nothing that is open closes.
+// A session that goes on: new rows as they are written. Who is at its end stays there; else nothing moves. Nothing that is
+// open closes.
 
+import { keepInAddress } from "./address.js";
 import { openStream } from "./requests.js";
+
+const REFRESH = 2000; // milliseconds between two looks at the facts and the chart
 
 export function followerOf(root, source, pages) {
   const pill = root.querySelector(".pill");
@@ -76,9 +80,12 @@ export function followerOf(root, source, pages) {
       anew();
       return;
     }
+    const wasAtEnd = isAtEnd();
     for (const change of growth.rows) put(change);
     if (growth.outline) outline(growth);
+    if (wasAtEnd) toEnd();
     show();
+    refresh();
     root.dispatchEvent(new CustomEvent("rows"));
   }
 
@@ -117,6 +124,43 @@ export function followerOf(root, source, pages) {
     }
   }
 
+  const bottom = () => root.querySelector(".rows").getBoundingClientRect().bottom;
+  const isAtEnd = () => bottom() <= innerHeight + 40;
+  const toEnd = () => {
+    if (bottom() > innerHeight) scrollBy({ top: bottom() - innerHeight + 24, behavior: "instant" });
+  };
+
+  // The facts at the top and the chart are asked for again, at most every two seconds.
+  let timer = 0;
+  let looked = 0;
+  function refresh() {
+    if (timer) return;
+    timer = setTimeout(async () => {
+      timer = 0;
+      looked = Date.now();
+      try {
+        const [head, chart] = await Promise.all([source.fresh("head", root.dataset.agent), source.fresh("chart", root.dataset.agent)]);
+        update(".strip", head);
+        update(".top", chart);
+      } catch {
+        // the next rows try again
+      }
+    }, Math.max(0, looked + REFRESH - Date.now()));
+  }
+
+  // Puts fresh HTML in the place of old; what is unfolded stays so, and nothing is replaced while it has the focus.
+  function update(selector, html) {
+    const place = root.querySelector(selector);
+    if (!place || place.contains(document.activeElement)) return;
+    const open = [...place.querySelectorAll("details")].map((one) => one.open);
+    const height = place.getBoundingClientRect().height;
+    if (selector === ".strip") place.replaceChildren(...element(html).childNodes);
+    else place.innerHTML = html;
+    [...place.querySelectorAll("details")].forEach((one, at) => (one.open = open[at] ?? one.open));
+    const grown = place.getBoundingClientRect().height - height;
+    if (grown && place.getBoundingClientRect().bottom < 0) scrollBy({ top: grown, behavior: "instant" });
+  }
+
   function show() {
     const below = root.querySelector(".rows").getBoundingClientRect().bottom > innerHeight;
     if (!below) fresh = 0;
@@ -128,12 +172,15 @@ export function followerOf(root, source, pages) {
     if (events) return;
     events = openStream(`${root.dataset.base}/events?from=${root.dataset.position}`, { growth: take }, stop);
     mark(true);
+    keepInAddress("follow", "1");
+    refresh();
   }
 
   function stop() {
     if (events) events.close();
     events = null;
     mark(false);
+    keepInAddress("follow", null);
   }
 
   function mark(on) {
@@ -154,6 +201,15 @@ export function followerOf(root, source, pages) {
     });
   }
 
-  const toggle = () => (events ? stop() : start());
+  // Who begins to follow wants to see what comes.
+  const toggle = () => {
+    if (events) {
+      stop();
+      return;
+    }
+    start();
+    const last = pages.blocks().at(-1);
+    (last ? pages.load(last) : Promise.resolve()).then(toEnd);
+  };
   return { start, stop, toggle, take };
 }

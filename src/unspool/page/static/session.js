@@ -1,54 +1,68 @@
 // A session's page: rows in a window, a drawer, keys, follow mode. Works on the server's page and in a file alone.
 
 import { sourceFor } from "./source.js";
+import { askedInAddress, keepInAddress } from "./address.js";
 import { windowOf } from "./window.js";
 import { drawerOf } from "./drawer.js";
 import { stepsOf } from "./steps.js";
 import { followerOf } from "./follow.js";
+import { chartOf } from "./chart.js";
+import { toUpperThird } from "./sight.js";
+import { copyText, say, textOfPart } from "./copy.js";
+import { aloneKeys } from "./alone.js";
 
 const DEPTHS = ["prompts", "answers", "steps", "all"];
 
 export const keys = [];
 
 export function begin(root) {
+  const isAlone = root.hasAttribute("data-alone");
   const source = sourceFor(root);
   const pages = windowOf(root, source);
   const drawer = drawerOf(root, source, pages);
   const steps = stepsOf(root, pages, drawer);
-  const follower = root.hasAttribute("data-alone") ? null : followerOf(root, source, pages); // a file does not go on
+  const follower = isAlone ? null : followerOf(root, source, pages); // a file does not go on
   const found = root.querySelector(".found");
   const find = root.querySelector(".find input");
 
   function setDepth(word) {
     if (!DEPTHS.includes(word)) return;
     const before = root.dataset.depth;
-    if (root.hasAttribute("data-alone") && word === "all" && root.dataset.most !== "all") return;
+    if (isAlone && word === "all" && root.dataset.most !== "all") {
+      say("this file was exported without these lines; export with --depth all");
+      return;
+    }
     root.dataset.depth = word;
     for (const link of root.querySelectorAll(".depths a")) {
       link.toggleAttribute("aria-current", link.dataset.depth === word);
     }
-    const url = new URL(location.href);
-    url.searchParams.set("depth", word);
-    try {
-      history.replaceState(null, "", url);
-    } catch {
-      // a file may have no history of its own
-    }
-    if (!root.hasAttribute("data-alone") && (word === "all") !== (before === "all")) pages.reload();
+    keepInAddress("depth", word);
+    if (!isAlone && (word === "all") !== (before === "all")) pages.reload();
   }
+
+  // Kinds of rows that are hidden; the address has them.
+  const kinds = [...root.querySelectorAll(".kinds input")];
+  const hideKinds = () => {
+    const hidden = kinds.filter((box) => !box.checked).map((box) => box.value);
+    root.dataset.hide = hidden.join(" ");
+    keepInAddress("hide", hidden.length ? hidden.join(",") : null);
+  };
+  const hiddenFirst = (askedInAddress("hide") || "").split(",").filter(Boolean);
+  for (const box of kinds) {
+    if (hiddenFirst.includes(box.value)) box.checked = false;
+    box.addEventListener("change", hideKinds);
+  }
+  if (hiddenFirst.length) hideKinds();
 
   async function toTurn(number) {
     const section = await pages.turn(number);
     if (!section) return;
-    section.scrollIntoView({ block: "start" });
+    toUpperThird(section);
     await steps.go(section.querySelector(".row"));
+    toUpperThird(section);
   }
 
-  async function toStep(key, options) {
-    const row = await pages.find(key);
-    if (row) row.scrollIntoView({ block: "center" });
-    await drawer.open(key, { face: "rendered", scroll: false, ...options });
-  }
+  const toStep = (key, options) => drawer.open(key, { face: "rendered", jump: true, ...options });
 
   const crew = root.querySelector(".crew-place");
 
@@ -61,7 +75,7 @@ export function begin(root) {
 
   async function agents() {
     await loadCrew();
-    crew.scrollIntoView({ block: "start" });
+    toUpperThird(crew);
   }
 
   // The tree of agents stands at the end of a session that has some, loaded when it comes near.
@@ -93,8 +107,34 @@ export function begin(root) {
   function copyLink() {
     const url = new URL(location.href);
     const here = steps.place();
-    if (here && here.dataset.key) url.searchParams.set("step", cleanKey(here.dataset.key));
-    if (navigator.clipboard) navigator.clipboard.writeText(url.href);
+    const key = drawer.isOpen ? drawer.key : here?.dataset.key;
+    if (key) url.searchParams.set("step", cleanKey(key));
+    url.searchParams.delete("follow");
+    copyText(url.href, "a link to this step");
+  }
+
+  // What the buttons of the head and of an opened step copy.
+  async function copyFor(button) {
+    const detail = button.closest(".detail");
+    const part = button.closest(".part");
+    if (button.dataset.text) copyText(button.dataset.text, button.dataset.copy);
+    else if (button.dataset.copy === "link") copyLink();
+    else if (part && detail) copyText((await source.part(detail.dataset.key, detail.dataset.tab, part)) ?? textOfPart(part), button.dataset.copy);
+  }
+
+  function closeFind() {
+    clearTimeout(wait);
+    found.hidden = true;
+    find.value = "";
+    find.blur();
+  }
+
+  // All rows are there when the page is printed, also those of a long session that were not loaded yet.
+  async function print() {
+    if (pages.blocks().some((block) => block.hasAttribute("data-empty"))) say("loading all turns to print them");
+    await pages.loadAll();
+    window.print();
+    pages.keep(false);
   }
 
   async function branches() {
@@ -112,7 +152,7 @@ export function begin(root) {
     { key: "l", words: "open the row, then the details", run: () => fold(true) },
     { key: "h", words: "close the details, then the row", run: () => fold(false) },
     { key: "Enter", words: "open the step", run: () => fold(true) },
-    { key: "Escape", words: "close the drawer", run: () => (found.hidden ? drawer.close() : (found.hidden = true)) },
+    { key: "Escape", words: "close what was found, then the step", run: () => (found.hidden ? drawer.close() : closeFind()) },
     { key: "e", words: "next error", run: () => steps.seek(".row.failed, .row.rejected, .row.interrupted", 1) },
     { key: "E", words: "error before", run: () => steps.seek(".row.failed, .row.rejected, .row.interrupted", -1) },
     { key: "c", words: "next compaction", run: () => steps.seek(".row.compaction", 1) },
@@ -124,14 +164,30 @@ export function begin(root) {
     { key: "/", words: "find in this session", run: () => find.focus() },
     { key: ".", words: "the raw record", run: () => drawer.key && drawer.open(cleanKey(drawer.key), { face: "raw" }) },
     { key: "y", words: "copy a link to this step", run: copyLink },
+    { key: "P", words: "print all turns", run: print },
+    ...(isAlone
+      ? []
+      : [
+          { key: "[", words: "previous session", run: () => root.querySelector(".strip a[rel=prev]")?.click() },
+          { key: "]", words: "next session", run: () => root.querySelector(".strip a[rel=next]")?.click() },
+        ]),
     ...DEPTHS.map((word, place) => ({ key: String(place + 1), words: `depth: ${word}`, run: () => setDepth(word) })),
+    ...(isAlone ? aloneKeys(keys, say) : []),
   );
 
   let before = "";
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (event.defaultPrevented || document.querySelector("dialog[open]")) return;
+    if ((event.ctrlKey || event.metaKey) && event.key === "p") {
+      event.preventDefault(); // the browser would print before all turns are loaded
+      print();
+      return;
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.matches("input, textarea, select, [contenteditable]")) {
-      if (event.key === "Escape") event.target.blur();
+      if (event.key === "Escape" && event.target === find) closeFind();
+      else if (event.key === "Escape") event.target.blur();
+      else if (event.key === "Enter" && event.target === find) found.querySelector("a")?.click();
       return;
     }
     if (event.key === "Enter" && event.target.matches("a, button, summary")) return;
@@ -144,24 +200,31 @@ export function begin(root) {
   });
 
   root.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (button) {
+      copyFor(button);
+      return;
+    }
+    const hit = event.target.closest("[data-find]");
+    if (hit && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      find.value = hit.dataset.find;
+      find.dispatchEvent(new Event("input"));
+      return;
+    }
     const link = event.target.closest("a, div.line");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || link.closest(".drawer")) return;
     const row = link.closest(".row");
     if (link.matches(".depths a")) setDepth(link.dataset.depth);
-    else if (link.matches(".line, a.more") && row) drawer.open(row.dataset.key, { whole: link.matches(".more"), scroll: false });
+    else if (link.matches(".line, a.more") && row) drawer.open(row.dataset.key, { whole: link.matches(".more") });
     else if (link.closest(".outline [data-turn]")) toTurn(Number(link.closest("[data-turn]").dataset.turn));
     else if (link.closest(".outline .compaction")) toStep(link.closest("[data-key]").dataset.key);
     else if (link.dataset.show === "agents") agents();
-    else if (link.dataset.agent) drawer.nested(link.dataset.agent);
+    else if (link.dataset.agent) drawer.nested(link.dataset.agent, link.dataset.call, link.href);
     else if (link.dataset.key) toStep(link.dataset.key);
     else if (link.matches(".load")) pages.load(link.closest(".block"));
     else return;
     event.preventDefault();
-  });
-
-  root.addEventListener("click", (event) => {
-    const code = event.target.closest(".copy");
-    if (code && navigator.clipboard) navigator.clipboard.writeText(code.textContent);
   });
 
   let wait = 0;
@@ -170,24 +233,14 @@ export function begin(root) {
     clearTimeout(wait);
     wait = setTimeout(async () => {
       const words = find.value;
-      found.hidden = !words.trim();
-      if (!found.hidden) found.innerHTML = await source.find(words);
+      const html = words.trim() ? await source.find(words) : "";
+      if (find.value !== words) return;
+      found.innerHTML = html;
+      found.hidden = !html;
     }, 150);
   });
 
-  const tip = root.querySelector(".context .tip");
-  const chart = root.querySelector("svg.chart");
-  if (chart && tip) {
-    chart.addEventListener("pointermove", (event) => {
-      const column = event.target.closest("a");
-      const title = column && column.querySelector("title");
-      tip.textContent = title ? title.textContent.replaceAll("\n", " · ") : "";
-      for (const one of root.querySelectorAll(".hovered")) one.classList.remove("hovered");
-      const row = column && document.getElementById(`s-${column.dataset.key}`);
-      if (row) row.classList.add("hovered");
-    });
-    chart.addEventListener("pointerleave", () => (tip.textContent = ""));
-  }
+  chartOf(root);
 
   // The outline shows which turn is in view; a stretch of it that is not loaded comes when it is scrolled to.
   const left = root.querySelector(".left");
@@ -223,10 +276,9 @@ export function begin(root) {
 
   root.dataset.most = root.dataset.depth;
   source.ready(root);
-  const asked = new URL(location.href).searchParams;
-  if (asked.get("step")) toStep(asked.get("step"), { face: asked.get("tab") || "rendered" });
-  else if (asked.get("turn")) toTurn(Number(asked.get("turn")));
-  if (follower && asked.get("follow")) follower.start();
+  if (askedInAddress("step")) toStep(askedInAddress("step"), { face: askedInAddress("tab") || "rendered" });
+  else if (askedInAddress("turn")) toTurn(Number(askedInAddress("turn")));
+  if (follower && askedInAddress("follow")) follower.start();
   root.dataset.ready = "";
   return { keys, drawer, steps, pages, follower, setDepth };
 }

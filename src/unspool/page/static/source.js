@@ -1,5 +1,7 @@
 // Where rows, details and pictures come from: the server, or the file itself if it stands alone.
 
+import { ask } from "./requests.js";
+
 export function sourceFor(root) {
   return root.hasAttribute("data-alone") ? alone() : served(root.dataset.base);
 }
@@ -16,6 +18,19 @@ function served(base) {
       text(`${base}/detail?step=${encodeURIComponent(key)}&tab=${tab}${whole ? "&whole=1" : ""}`),
     find: (words) => text(`${base}/find?words=${encodeURIComponent(words)}`),
     agents: (element) => text(element.dataset.src),
+    fresh: (part, agent) => {
+      const asked = new URLSearchParams(agent ? { agent } : {});
+      const list = new URL(location.href).searchParams.get("list");
+      if (list) asked.set("list", list);
+      return text(`${base}/${part}?${asked}`);
+    },
+    // The whole text of a part of a step, also where only its beginning is shown.
+    part: async (key, tab, element) => {
+      const answer = await ask(`${base}/detail.json?step=${encodeURIComponent(key)}&whole=1`);
+      if (!answer.ok) return null;
+      const part = (await answer.json())[tab === "result" ? "result" : "rendered"]?.[Number(element.dataset.part)];
+      return part?.text ?? part?.lines?.map(([sign, , , words]) => (sign === "@" ? "@@" : sign + words)).join("\n") ?? null;
+    },
     ready: () => {},
   };
 }
@@ -45,6 +60,7 @@ function alone() {
     },
     find: async (words) => foundHere(words),
     agents: async () => (await packed("agents")).rows || "",
+    part: async () => null,
     ready: (root) => {
       for (const row of root.querySelectorAll(".row:not([data-key])")) row.dataset.key = row.id.slice(2);
       for (const image of root.querySelectorAll("img[data-blob]:not([src])")) {
@@ -97,19 +113,30 @@ function faces(key, tab, step) {
   const links = names.map(
     (name) => `<a href="#s-${plain(key)}" data-tab="${name}"${name === face ? ' aria-current="true"' : ""}>${name}</a>`,
   );
-  return `<div class="detail" data-key="${plain(key)}" data-tab="${face}">${headOf(key)}<nav class="tabs">${links.join("")}</nav>${made[face]()}</div>`;
+  return `<div class="detail" data-key="${plain(key)}" data-tab="${face}">${headOf(key)}<nav class="tabs" aria-label="views">${links.join("")}</nav>${made[face]()}</div>`;
 }
 
+// The heading of a step is made of its row.
 function headOf(key) {
   const row = document.getElementById(`s-${key}`);
   const line = row && row.querySelector(":scope > .line");
-  return line ? `<h2 class="${row.classList.contains("failed") ? "failed" : "done"}">${line.innerHTML}</h2>` : "";
+  if (!line) return "";
+  const words = (name) => line.querySelector(`:scope > .${name}`)?.textContent.trim() ?? "";
+  const turn = row.closest("section.turn")?.dataset.turn;
+  const facts = [words("outcome"), words("facts"), turn ? `turn ${turn}` : ""].filter(Boolean).join(" · ");
+  const target = words("target") ? ` <span class="target">${plain(words("target"))}</span>` : "";
+  const name = words("name") || { prompt: "prompt", answer: "answer", thought: "thinking" }[row.classList[1]] || "";
+  return (
+    `<h2 class="${row.classList.contains("failed") ? "failed" : "done"}"><b class="sign">${plain(words("sign"))}</b> ` +
+    `<span class="name">${plain(name)}</span>${target}</h2><p class="facts">${plain(facts)}</p>` +
+    `<p class="actions"><button type="button" data-copy="link">copy link</button></p>`
+  );
 }
 
 function ownWords(key) {
   const row = document.getElementById(`s-${key}`);
   const words = row && row.querySelector(":scope > .prose, :scope > .said");
-  return words ? words.outerHTML : "";
+  return words ? `<section class="part" data-part="0"><h4><button type="button" data-copy="the text">copy</button></h4>${words.outerHTML}</section>` : "";
 }
 
 export function plain(text) {

@@ -1,5 +1,7 @@
 // Going from row to row: what is on screen, what comes next, what went wrong.
 
+import { bringIntoSight, toUpperThird } from "./sight.js";
+
 export function stepsOf(root, pages, drawer) {
   const shown = () =>
     [...root.querySelectorAll(".rows .row, .rows details.branch")].filter((row) => row.offsetParent !== null);
@@ -10,17 +12,17 @@ export function stepsOf(root, pages, drawer) {
     return shown().find((row) => row.getBoundingClientRect().bottom > 80) || null;
   };
 
-  async function go(row) {
+  async function go(row, { jump = false } = {}) {
     if (!row) return;
     for (const one of root.querySelectorAll(".current")) one.classList.remove("current");
     row.classList.add("current");
-    row.scrollIntoView({ block: "nearest" });
+    if (jump) toUpperThird(row);
+    else bringIntoSight(row);
     const next = row.closest(".block");
     if (next && next.nextElementSibling) pages.load(next.nextElementSibling);
     if (row.dataset.key) {
       drawer.key = row.dataset.key;
-      if (drawer.isOpen) await drawer.open(row.dataset.key);
-      else drawer.remember();
+      if (drawer.isOpen) await drawer.open(row.dataset.key, { jump });
     }
   }
 
@@ -48,7 +50,7 @@ export function stepsOf(root, pages, drawer) {
         for (let above = row.parentElement; above; above = above.parentElement) {
           if (above.tagName === "DETAILS") above.open = true;
         }
-        return go(row);
+        return go(row, { jump: true });
       }
     }
     return undefined;

@@ -7,6 +7,7 @@ const MOST = 6000; // elements in all blocks together
 export function windowOf(root, source) {
   const rows = root.querySelector(".rows");
   const loading = new Map();
+  let kept = false; // nothing gives way while all is printed
 
   const blocks = () => [...rows.querySelectorAll(":scope > .block")];
   const depth = () => root.dataset.depth;
@@ -45,6 +46,7 @@ export function windowOf(root, source) {
 
   // The farthest blocks give way when there are too many nodes; not one in which something is open.
   function release() {
+    if (kept) return;
     const full = blocks().filter((block) => !block.hasAttribute("data-empty"));
     let nodes = full.reduce((sum, block) => sum + block.getElementsByTagName("*").length, 0);
     if (nodes <= MOST) return;
@@ -143,6 +145,20 @@ export function windowOf(root, source) {
     return section;
   }
 
+  async function loadAll() {
+    kept = true;
+    // A few at a time: a long session has hundreds of blocks.
+    const waiting = blocks();
+    const take = async () => {
+      for (let block = waiting.shift(); block; block = waiting.shift()) await load(block);
+    };
+    await Promise.all([take(), take(), take()]);
+  }
+
+  const keep = (all) => {
+    kept = all;
+  };
+
   async function reload() {
     for (const block of blocks()) {
       if (!block.hasAttribute("data-empty")) block.dataset.height = Math.round(block.getBoundingClientRect().height);
@@ -157,5 +173,5 @@ export function windowOf(root, source) {
   }
 
   watch();
-  return { load, fill, find, turn, reload, watch, blocks };
+  return { load, loadAll, keep, fill, find, turn, reload, watch, blocks };
 }

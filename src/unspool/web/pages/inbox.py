@@ -236,7 +236,7 @@ def _describe_item(services: WebServices, row: BoardRow, now: datetime, costs: d
     request = describe_request(row.asking) if row.asking else None
     cost, href = costs.get(row.session_id, 0), session_link(row.session_id, agent=row.agent_id)
     terminal = find_terminal(row.pid) if row.is_alive and row.pid is not None and row.agent_id is None else None
-    resume = resume_command(row.session_id, row.cwd, _named_config(services, row))
+    resume = resume_command(row.session_id, row.cwd, named_config(services, row.path))
     go = (terminal.command if terminal else None) or resume
     data = {
         **row_to_json(row, now),
@@ -272,15 +272,15 @@ def _describe_item(services: WebServices, row: BoardRow, now: datetime, costs: d
     }
 
 
-def _named_config(services: WebServices, row: BoardRow) -> str | None:
+def named_config(services: WebServices, path: str) -> str | None:
     """Return the config folder that Claude Code has to be told; None if it is the one it uses by itself."""
     usual = config_folder(None, {**os.environ, "CLAUDE_CONFIG_DIR": ""})
     folders = services.watcher.board.folders
-    own = next((one for one in folders if row.path.startswith(f"{one.config}{os.sep}")), None)
+    own = next((one for one in folders if path.startswith(f"{one.config}{os.sep}")), None)
     if own is None or own.config == usual or own.config == _resolved(usual):
         return None
     # A project or a file was named, which is in no config folder that Claude Code could use.
-    return str(own.config) if row.path.startswith(f"{own.config}{os.sep}projects{os.sep}") else None
+    return str(own.config) if path.startswith(f"{own.config}{os.sep}projects{os.sep}") else None
 
 
 def _resolved(path: Path) -> Path:

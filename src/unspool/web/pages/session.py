@@ -13,12 +13,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from unspool.errors import NotFound
+from unspool.display import resume_command
+from unspool.errors import NotFound, UsageError
 from unspool.export import Depth, parse_depth, parse_turn_range
+from unspool.live.state import ActivityKind
 from unspool.page import PageView, find_text, read_detail, split_into_batches
-from unspool.page.html import Renderer, session_links
+from unspool.page.html import PageSurroundings, Renderer, session_links
 from unspool.store import IN_FOLDER, folder_parameters
 from unspool.store.catalog import find_session_ids
+from unspool.web.pages.board import live_signs
+from unspool.web.pages.inbox import named_config
+from unspool.web.pages.sessions import SessionNeighbours, neighbours
 from unspool.web.serving.responses import (
     JSON_SUFFIX,
     json_response,
@@ -72,6 +77,7 @@ def _show_session(request: Request) -> Response:
     with _open(request) as (view, renderer):
         turns, depth = _turns(request, view), _depth(request)
         row = None if agent else services_of(request).catalog.find(id, str(view.source.path))
+        around = _surroundings(request, view, cost)
         if wants_json(request):
             paid = {"cost_micros": row.cost_micros, "unpriced_tokens": row.unpriced_tokens} if row else {}
             return json_response({**view.to_dict(turns, depth), "agents_cost": cost, **paid})
@@ -81,10 +87,52 @@ def _show_session(request: Request) -> Response:
             depth,
             turns,
             drawer=_open_step(request, view, renderer),
-            agents_cost=cost,
-            paid=row.cost_micros if row else None,
+            around=around,
         )
     return respond(request, "session_page.html", {"title": title, "id": id}, body=body)
+
+
+def _surroundings(request: Request, view: PageView, agents_cost: int) -> PageSurroundings:
+    """Return what the head of a session shows that is not in its file."""
+    services, path = services_of(request), str(view.source.path)
+    head = view.outline().head
+    if view.agent_id:
+        # The tree is of the session; this view is of one of its agents.
+        with services.open_sessions.open(view.id) as whole:
+            member = next((node for node in whole.agents.read_tree() if node.id == view.agent_id), None)
+        return PageSurroundings(agent=member)
+    row = services.catalog.find(view.id, path)
+    beside = _neighbours(request, view.id)
+    sign = live_signs(request, [view.id])[view.id]
+    is_idle = sign["kind"] == ActivityKind.IDLE.value
+    return PageSurroundings(
+        agents_cost=agents_cost,
+        paid=row.cost_micros if row else None,
+        status="" if is_idle else f"{sign['sign']} {sign['words']}",
+        status_kind=sign["status"],
+        resume=resume_command(view.id, head.cwd, named_config(services, path)),
+        previous=(beside.previous["href"], beside.previous["title"]) if beside.previous else None,
+        next=(beside.next["href"], beside.next["title"]) if beside.next else None,
+        listed=beside.list_href,
+    )
+
+
+def _neighbours(request: Request, id: str) -> SessionNeighbours:
+    """Return the sessions beside one in the list that the address names; in the whole list if that is no list."""
+    services, listed = services_of(request), request.query_params.get("list", "")
+    try:
+        return neighbours(services, id, listed)
+    except UsageError:
+        return neighbours(services, id)
+
+
+def show_head(request: Request) -> Response:
+    """Return the facts at the top of a session's page, for a page that follows it."""
+    cost = 0 if _agent(request) else _agents_cost(request, _id(request))
+    with _open(request) as (view, renderer):
+        around = _surroundings(request, view, cost)
+        head = {**msgspec.to_builtins(view.outline().head), "status": around.status, "resume": around.resume}
+        return _respond(request, head, lambda: renderer.head(view, around))
 
 
 def show_rows(request: Request) -> Response:
@@ -240,6 +288,7 @@ routes = [
     *page_routes("/session/{id}", show_session),
     Route("/session/{id}/rows", show_rows),
     Route("/session/{id}/outline", show_outline),
+    *page_routes("/session/{id}/head", show_head),
     *page_routes("/session/{id}/detail", show_detail),
     *page_routes("/session/{id}/chart", show_chart),
     *page_routes("/session/{id}/agents", show_agents),
