@@ -142,7 +142,7 @@ def ask_page(tree: MoneyTree) -> Iterator[Surface]:
     """Yield what the JSON of the page says."""
     with serving(tree.config, home=tree.own / "store", prefix=_prefix()) as served:
         served.enter()
-        yield Surface("page usage", served.get("/usage.json").json["totals"]["cost_micros"])
+        yield Surface("page usage", served.get("/usage.json?range=all").json["totals"]["cost_micros"])
         page = served.get("/sessions.json?hidden=1&limit=1000").json
         yield Surface("page sessions", page["cost_micros"])
         folded = sum(row["folded_cost_micros"] for row in page["rows"])

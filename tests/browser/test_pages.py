@@ -86,7 +86,7 @@ def test_the_list_says_what_the_session_says(served: Served, tabs: Tabs) -> None
 
 
 def test_the_usage_is_that_of_the_lines(served: Served) -> None:
-    totals = served.get("/usage.json").json["totals"]
+    totals = served.get("/usage.json?range=all").json["totals"]
     made = showcase.ledger()
     extra, second = showcase_beside.AGENT_REQUESTS, 2
     assert totals["responses"] == EXPECTED.requests + extra + second

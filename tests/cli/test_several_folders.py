@@ -182,7 +182,7 @@ def test_the_page_shows_the_union(folders: TwoFolders, tmp_path: Path) -> None:
         served.enter()
         usage: Any = None
         for _ in range(200):
-            usage = served.get("/usage.json?period=session").json
+            usage = served.get("/usage.json?period=session&range=all").json
             if usage["totals"]["responses"] == 3:
                 break
         assert usage["totals"]["responses"] == 3

@@ -26,11 +26,11 @@ from unspool.store.catalog import CatalogCache
 from unspool.web import assets
 from unspool.web.auth import MAX_FORM_BYTES, AuthMiddleware, RequestGuard
 from unspool.web.connections import thread_limit
-from unspool.web.pages import cost, inbox, palette, review, search, session, sessions, side_documents, sql, usage
+from unspool.web.pages import cost, inbox, notes, palette, review, search, session, sessions, side_documents, sql, usage
 from unspool.web.serving.background import BoardWatcher, StoreRefresher
 from unspool.web.serving.failures import FailureLog
 from unspool.web.serving.open_sessions import OpenSessions
-from unspool.web.serving.responses import link, respond, session_link
+from unspool.web.serving.responses import link, notes_link, respond, session_link
 from unspool.web.serving.seen import SeenFile
 from unspool.web.serving.services import WebServices
 from unspool.web.serving.site import Site
@@ -49,7 +49,7 @@ def create_app(site: Site, guard: RequestGuard) -> Starlette:
         max_body_size=MAX_FORM_BYTES,
     )
     templates = create_environment("unspool.web")
-    templates.globals |= {"link": link, "session_link": session_link}
+    templates.globals |= {"link": link, "session_link": session_link, "notes_link": notes_link}
     refresher = StoreRefresher(site)
     app.state.services = WebServices(
         site=site,
@@ -68,7 +68,7 @@ def create_app(site: Site, guard: RequestGuard) -> Starlette:
 
 def all_routes() -> list[BaseRoute]:
     """Return every route there is."""
-    modules = (inbox, sessions, cost, review, session, search, usage, sql, side_documents, palette, assets)
+    modules = (inbox, sessions, notes, cost, review, session, search, usage, sql, side_documents, palette, assets)
     return [route for module in modules for route in module.routes]
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import date, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,10 @@ S = [f"{number}0000000-0000-4000-8000-00000000000{number}" for number in range(1
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 PAGES = [
     "/sessions", "/sessions?hidden=1&sort=title", "/sessions?group=project", "/sessions/values?facet=branch",
-    "/usage", "/usage?period=model&metric=tokens", "/usage?period=agent",
-    "/search", "/search?q=alert", "/search?q=a*&errors=1", "/sql", "/sql?q=SELECT+title+FROM+sessions", "/library",
+    "/usage", "/usage?period=blocks&range=all", "/usage?range=all&sort=output",
+    "/usage?period=model&metric=tokens", "/usage?period=agent",
+    "/search/errors?since=all", "/search?errors=1", "/search", "/search?q=alert",
+    "/search?q=a*&errors=1", "/sql", "/sql?q=SELECT+title+FROM+sessions", "/library",
     "/library/plans", "/library/todos", "/library/tasks", "/library/history", "/library/memory", "/library/settings",
     "/library/versions",
 ]  # fmt: skip
@@ -207,6 +210,8 @@ def test_all_values_of_a_filter_have_a_page_on_which_each_is_a_link(place: Place
         ("/usage?period=hourly", "unknown period"),
         ("/usage?metric=joy", "unknown number"),
         ("/usage?order=odd", "unknown order"),
+        ("/usage?range=odd", "unknown range"),
+        ("/usage?sort=odd", "unknown column"),
         ("/search?q=a&in=nothing", "unknown kind"),
         ("/search?q=a&limit=x", "invalid number"),
         ("/search?q=%2B", "no word to search for in"),
@@ -233,10 +238,12 @@ def test_nothing_is_at_a_shelf_or_plan_or_form_that_is_not_there(place: Place) -
         assert place.served.get(path).status == 404, path
 
 
-@pytest.mark.parametrize("period", ["daily", "weekly", "monthly", "model", "project", "branch", "agent", "session"])
+@pytest.mark.parametrize(
+    "period", ["daily", "weekly", "monthly", "model", "project", "branch", "agent", "session", "blocks"]
+)
 def test_usage_says_what_the_command_says(place: Place, period: str) -> None:
     said = place.command("usage", period)
-    found = place.get(f"/usage.json?period={period}")
+    found = place.get(f"/usage.json?period={period}&range=all")
     # The command has more names for the same: `session_id` beside `session`.
     items = [{name: item[name] for name in row} for item, row in zip(said["items"], found["rows"], strict=True)]
     assert (found["rows"], found["totals"]) == (items, said["totals"])
@@ -245,13 +252,64 @@ def test_usage_says_what_the_command_says(place: Place, period: str) -> None:
 @pytest.mark.parametrize(("metric", "column"), [("cost", "cost_micros"), ("tokens", "total_tokens")])
 @pytest.mark.parametrize("period", ["daily", "weekly", "monthly"])
 def test_the_columns_of_a_chart_add_up_to_the_rows(place: Place, period: str, metric: str, column: str) -> None:
-    found = place.get(f"/usage.json?period={period}&metric={metric}")
+    found = place.get(f"/usage.json?period={period}&metric={metric}&range=all")
     chart = {one["label"]: sum(one["values"]) for one in found["chart"]["columns"]}
     label = {"daily": "date", "weekly": "week", "monthly": "month"}[period]
     assert {name: total for name, total in chart.items() if total} == {
         row[label]: row[column] for row in found["rows"] if row[column]
     }
     assert sum(chart.values()) == found["totals"][column]
+
+
+def test_usage_covers_the_last_thirty_days_unless_another_range_is_chosen(place: Place) -> None:
+    for query, name in (
+        ("", "30d"),
+        ("?range=7d", "7d"),
+        ("?range=month", "month"),
+        ("?range=last-month", "last-month"),
+    ):
+        found = place.get(f"/usage.json{query}")
+        times = [word for key in ("since", "until") if found[key] for word in (f"--{key}", found[key])]
+        said = place.command("usage", "daily", *times)
+        assert (found["range"], found["rows"], found["totals"]) == (name, said["items"], said["totals"])
+        days = [column["label"] for column in found["chart"]["columns"] if column["label"] != "no time"]
+        first, last = date.fromisoformat(days[0]), date.fromisoformat(days[-1])
+        assert days == [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
+        assert days[0] == found["since"]
+    assert len(place.get("/usage.json")["chart"]["columns"]) == 30
+
+
+def test_the_overview_adds_up_to_what_the_command_says(place: Place) -> None:
+    found = place.get("/usage.json?range=all")
+    overview, totals = found["overview"], place.command("usage", "daily")["totals"]
+    assert overview["totals"] == totals
+    timed = sum(row["cost_micros"] or 0 for row in found["rows"] if row["date"])
+    assert sum(overview["hours"].values()) == timed
+    by_day = {row["date"]: row["cost_micros"] or 0 for row in found["rows"]}
+    assert overview["peak"] == by_day[overview["peak_day"]] == max(by_day.values())
+    assert {day: by_day[day] for day in overview["calendar"]} == overview["calendar"]
+    projects = {row["project"]: row["cost_micros"] for row in place.command("usage", "project")["items"]}
+    assert [(one["name"], one["value"]) for one in overview["projects"]] == sorted(
+        ((name, cost) for name, cost in projects.items() if name and cost), key=lambda item: -item[1]
+    )[:6]
+    sessions = {row["session"]: row["cost_micros"] for row in place.command("usage", "session")["items"]}
+    assert all(sessions[one["name"]] == one["value"] for one in overview["sessions"])
+
+
+def test_rows_of_usage_have_titles_lead_on_and_can_be_sorted(place: Place) -> None:
+    titles = {row["id"]: row["title"] for row in place.get("/sessions.json?limit=1000&hidden=1")["rows"]}
+    text = place.page("/usage?period=session&range=all")
+    rows = [row["session"] for row in place.get("/usage.json?period=session&range=all")["rows"] if row["session"]]
+    known = [id for id in rows if titles.get(id) and "<" not in titles[id]]
+    assert known
+    for id in known:
+        assert f'<a href="/session/{id}">' in text
+    day = place.get("/usage.json?range=all")["rows"][0]["date"]
+    assert f'href="/usage?period=session&amp;since={day}&amp;until={day}"' in place.page("/usage?range=all")
+    outputs = re.findall(r'<tr><td title.*?</td><td class="wide">.*?</tr>', place.page("/usage?range=all&sort=output"))
+    numbers = [int(re.findall(r'<td class="number">([\d,]+)</td>', row)[-1].replace(",", "")) for row in outputs]
+    assert numbers == sorted(numbers, reverse=True)
+    assert len(set(numbers)) > 3
 
 
 def test_usage_of_a_time_and_a_project_is_that_of_the_command(place: Place) -> None:
@@ -278,8 +336,43 @@ def test_search_finds_what_the_command_finds(place: Place, query: str, words: li
     said = place.command("search", *words, "--limit", "0")
     found = place.get(f"/search.json?{query}")["hits"]
     items = [{name: item[name] for name in found[0]} for item in said["items"]]
+    # The command links agents to the turns that started them, which takes the whole session; the page links the agent.
+    for hit in (hit for hit in [*found, *items] if hit["agent"]):
+        hit["turn"] = None
     assert sorted(map(json.dumps, found)) == sorted(map(json.dumps, items))
     assert found
+
+
+def test_errors_are_found_without_words(place: Place) -> None:
+    said = place.command("search", "--errors", "--limit", "0")["items"]
+    found = place.get("/search.json?errors=1&limit=2000")["hits"]
+    assert sorted((hit["file"], hit["offset"]) for hit in found) == sorted((hit["file"], hit["offset"]) for hit in said)
+    assert found
+
+
+def test_the_page_says_that_a_number_of_hits_is_the_limit_and_how_many_there_are(place: Place) -> None:
+    found = place.get("/search.json?q=the&limit=5")
+    assert (len(found["hits"]), found["more"]) == (5, True)
+    assert found["matching"] > 5
+    assert f"the best 5 hits of about {found['matching']:,}" in place.page("/search?q=the&limit=5")
+
+
+def test_failures_are_grouped_by_kind_and_every_session_is_linked(place: Place) -> None:
+    found = place.get("/search/errors.json?since=all")
+    hits = place.get("/search.json?errors=1&limit=2000")["hits"]
+    assert sum(kind["failures"] for kind in found["kinds"]) == found["failures"] == len(hits)
+    links = {one["href"] for one in Seen(place.page("/search/errors?since=all")).all("a")}
+    for kind in found["kinds"]:
+        assert kind["failures"] == sum(one["failures"] for one in kind["sessions"])
+        for one in kind["sessions"]:
+            assert any((href or "").startswith(f"/session/{quote(one['session'])}?step=") for href in links)
+
+
+def test_kinds_of_text_have_plain_words(place: Place) -> None:
+    text = place.page("/search?q=tide&limit=2000")
+    assert "tool_result" not in re.sub(r'value="[^"]*"', "", text)
+    for words in ("in tool results", "in details of results", "regex", "fast (index only)"):
+        assert words in text
 
 
 def test_a_hit_leads_to_its_step_and_an_agents_to_the_agent_in_its_session(place: Place) -> None:
@@ -291,11 +384,18 @@ def test_a_hit_leads_to_its_step_and_an_agents_to_the_agent_in_its_session(place
     assert expected
     for hit in expected:
         step = f"{hit['agent']}/{hit['offset']}" if hit["agent"] else str(hit["offset"])
-        assert (f"/session/{quote(hit['session'])}", step) in steps
+        # Several hits with the same text are one entry.
+        same = [one for one in expected if (one["session"], one["turn"]) == (hit["session"], hit["turn"])]
+        is_alone = sum(_plain(one) == _plain(hit) for one in same) == 1
+        assert (f"/session/{quote(hit['session'])}", step) in steps or not is_alone
     assert any(hit["agent"] and f"agent={hit['agent']}" in href for hit in expected for href in links if href)
     assert "<mark>" in text
     some = next(hit for hit in expected if hit["kind"] == "tool_result" and not hit["agent"])
     assert place.served.get(f"/session/{some['session']}?step={some['offset']}").status == 200
+
+
+def _plain(hit: Any) -> str:
+    return str(hit["snippet"]).replace("«", "").replace("»", "")
 
 
 def test_sql_answers_with_rows_that_are_cut_and_the_downloads_have_everything(place: Place) -> None:
@@ -437,3 +537,26 @@ def test_the_usage_page_has_the_5_hour_window_of_the_command(place: Place) -> No
         for name in ("cost_micros", "total_tokens", "cost_per_hour_micros", "limit_unit", "limit_amount"):
             assert found[name] == active[name]
         assert "5-hour window until" in place.page("/usage")
+
+
+@pytest.mark.parametrize(
+    ("words", "title", "href"),
+    [
+        ("fail", "Failures of today", "/search/errors?since=today"),
+        ("tidew", "tidewatch", "/sessions?project=tidewatch"),
+        ("yesterday", "Sessions of yesterday", "/sessions?since=yesterday&until=yesterday"),
+        ("2026-10-03", "Usage of 2026-10-03", "/usage?since=2026-10-03&until=2026-10-03"),
+        ("7d", "Sessions of 7d", "/sessions?since=7d"),
+        ("by day", "Sessions by day", "/sessions?group=day"),
+    ],
+)
+def test_the_palette_knows_commands_dates_and_projects(place: Place, words: str, title: str, href: str) -> None:
+    places = {one["title"]: one["href"] for one in place.get(f"/palette.json?{urlencode({'q': words})}")["places"]}
+    assert places[title] == href
+    assert place.served.get(href).status == 200
+
+
+def test_every_place_of_the_palette_exists(place: Place) -> None:
+    for words in ("s", "e", "a"):
+        for one in place.get(f"/palette.json?q={words}")["places"]:
+            assert place.served.get(one["href"]).status == 200, one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
@@ -13,6 +14,7 @@ from unspool.cli import options, output, store_access
 from unspool.display import TextColumn, parse_time_expression, units
 from unspool.errors import NothingFound, UsageError
 from unspool.format import parse_local_time, to_utc_text
+from unspool.paths import data_folder
 from unspool.store import StoreAccess
 from unspool.store.catalog import OwnedAgentFile, list_sessions, missing_session_row, read_session_costs
 from unspool.store.usage import matches_project
@@ -57,6 +59,8 @@ class SessionFilter(NamedTuple):
     model: str | None
     has: tuple[str, ...]
     """Names of `_HAS`."""
+    ids: frozenset[str] | None = None
+    """Of the sessions with the star, the tags and the note that are asked for; None if none is."""
 
     @property
     def fields(self) -> set[str]:
@@ -73,6 +77,8 @@ class SessionFilter(NamedTuple):
 
     def matches(self, row: Json) -> bool:
         """Tell whether a session is wanted by all but its project."""
+        if self.ids is not None and row["id"] not in self.ids:
+            return False
         # Times are parsed only if they are compared: there may be thousands of rows.
         if self.after is not None and ((last := parse_local_time(row["last"])) is None or last < self.after):
             return False
@@ -137,6 +143,11 @@ def _order(row: Json) -> tuple[str, str, str]:
 @click.option("--branch", metavar="NAME", help="Only this git branch")
 @click.option("--model", metavar="TEXT", help="Only models whose name contains this text")
 @click.option("--has", metavar="WHAT", help=f"Only sessions with all of these, separated by commas: {', '.join(_HAS)}")
+@click.option("--starred", is_flag=True, help="Only sessions that you starred on the page")
+@click.option(
+    "--tag", "tags", metavar="NAME", multiple=True, help="Only sessions with this tag; with several, any of them"
+)
+@click.option("--note", metavar="TEXT", help="Only sessions whose note contains this text")
 @click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N sessions; 0 for all")
 @click.option("--status", is_flag=True, help="Also show what each session is doing now, as in `unspool watch`")
 @click.option(
@@ -157,6 +168,9 @@ def ls(
     branch: str | None,
     model: str | None,
     has: str | None,
+    starred: bool,
+    tags: tuple[str, ...],
+    note: str | None,
     limit: int | None,
     status: bool,
     show_all: bool,
@@ -175,6 +189,8 @@ def ls(
     now = datetime.now().astimezone()
     after, before = parse_time_expression(since, now), parse_time_expression(until, now, end=True)
     wanted = SessionFilter(project, after, before, branch, model, _parse_has(has))
+    if starred or tags or note:
+        wanted = wanted._replace(ids=_annotated_ids(tags, note, starred=starred))
     chooser = SessionChooser(wanted, limit or None, show_all=show_all)
     with store_access.open_folders(access) as opened:
         rows = read_session_rows(opened, chooser, wanted)
@@ -194,6 +210,20 @@ def ls(
         output.print_table(columns, [_cells(row, now, length) for row in rows])
     if left_out:
         click.echo(left_out, err=not is_text)
+
+
+def _annotated_ids(tags: tuple[str, ...], note: str | None, *, starred: bool) -> frozenset[str]:
+    """Return the ids of the sessions that have a star, one of some tags, and a text in their note, as far as asked."""
+    from unspool.store import user_annotations  # start-up: few lists ask for this
+
+    given = user_annotations.read_annotations(data_folder(os.environ)).sessions
+    return frozenset(
+        id
+        for id, one in given.items()
+        if (not starred or one.starred)
+        and (not tags or not set(tags).isdisjoint(one.tags))
+        and (not note or note.casefold() in one.note.casefold())
+    )
 
 
 def _json_item(row: Json) -> Json:

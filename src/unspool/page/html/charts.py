@@ -73,8 +73,14 @@ def stack_series(values: Sequence[tuple[str, dict[str, int]]]) -> StackedChart:
     return StackedChart((*shown, *([OTHERS] if rest else [])), tuple(columns))
 
 
-def render_columns(chart: StackedChart, format_value: Callable[[int], str]) -> Markup:
-    """Return a chart of columns; `format_value` writes a value with its unit."""
+def render_columns(
+    chart: StackedChart, format_value: Callable[[int], str], href: Callable[[str], str | None] | None = None
+) -> Markup:
+    """Return a chart of columns; `format_value` writes a value with its unit, `href` is where a column leads.
+
+    With `href` each column has an area over its full height that can be pointed at, with its numbers (`data-tip`); the
+    chart is one tab stop, as heat maps are.
+    """
     most = max((sum(column.values) for column in chart.columns), default=0)
     if not most:
         return Markup("")
@@ -100,12 +106,43 @@ def render_columns(chart: StackedChart, format_value: Callable[[int], str]) -> M
         parts.append(line.format(_LEFT, _WIDTH, y, y, _LEFT - 6, y + 10, format_value(most // share)))
     for number, column in enumerate(chart.columns):
         left = _LEFT + number * step
-        parts += stack(column, left)
+        drawn = Markup("").join(stack(column, left))
+        parts.append(
+            drawn
+            if href is None
+            else _wrap_column(chart, number, (left, step), drawn, format_value=format_value, href=href)
+        )
         if number % every == 0:
             parts.append(label.format(round(left, 1), _HEIGHT - 4, column.label))
-    box = Markup('<svg class="columns" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
+    box = Markup('<svg class="columns" viewBox="0 0 {} {}" role="{}" aria-label="{}"{}>{}</svg>')
     summary = f"{len(chart.columns)} columns, maximum {format_value(most)}"
-    return box.format(_WIDTH, _HEIGHT, summary, Markup("").join(parts))
+    role, roving = ("img", Markup("")) if href is None else ("group", Markup(" data-roving"))
+    return box.format(_WIDTH, _HEIGHT, role, summary, roving, Markup("").join(parts))
+
+
+def _wrap_column(
+    chart: StackedChart,
+    number: int,
+    place: tuple[float, float],
+    drawn: Markup,
+    *,
+    format_value: Callable[[int], str],
+    href: Callable[[str], str | None],
+) -> Markup:
+    """Return a column as a link with its numbers, or as a shape with them if it leads nowhere."""
+    column, (left, width) = chart.columns[number], place
+    values = [f"{name} {format_value(value)}" for name, value in zip(chart.series, column.values, strict=True) if value]
+    words = "\n".join([f"{column.label}: {format_value(sum(column.values))}", *(values if len(values) > 1 else [])])
+    address = href(column.label)
+    focus = 0 if number == len(chart.columns) - 1 else -1
+    area = Markup('<rect x="{:.2f}" y="0" width="{:.2f}" height="{}" class="area"/>').format(
+        left, width, _HEIGHT - _FOOT
+    )
+    if address is None:
+        whole = Markup('<g role="img" aria-label="{}" data-tip="{}" data-x="{}" data-y="0" tabindex="{}">{}{}</g>')
+        return whole.format(words, words, number, focus, area, drawn)
+    whole = Markup('<a href="{}" aria-label="{}" data-tip="{}" data-x="{}" data-y="0" tabindex="{}">{}{}</a>')
+    return whole.format(address, words, words, number, focus, area, drawn)
 
 
 def render_bar(value: int, most: int, width: int = 120) -> Markup:

@@ -457,6 +457,12 @@ class CatalogCache:
             before = threads[place - 1].head if place else None
             return before, threads[place + 1].head if place + 1 < len(threads) else None
 
+    def title(self, id: str) -> str | None:
+        """Return the title of a session; None if there is no such session."""
+        with self._lock, translate_errors(self._folder):
+            self._read()
+            return next((row.title for row in self._sessions if row.id == id), None)
+
     def find(self, id: str, path: str) -> CatalogRow | None:
         """Return a session by its id and its file; None if the store does not have it yet."""
         with self._lock, translate_errors(self._folder):

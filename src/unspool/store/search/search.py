@@ -62,6 +62,17 @@ def search_corpora(
         return [search.hit(scored) for scored, search in deduplicate(found)[:limit]]
 
 
+def count_indexed(corpora: Iterable[Corpus], terms: SearchTerms, filters: SearchFilters | None = None) -> int | None:
+    """Return how many texts of the index match, copies of a line included; None if that is not known at little cost."""
+    searches = [_Search(corpus, terms, filters or SearchFilters(), None) for corpus in corpora]
+    try:
+        counts = [search.count_indexed() for search in searches]
+    finally:
+        for search in searches:
+            search.reader.close()
+    return None if None in counts else sum(count or 0 for count in counts)
+
+
 class _Search:
     """A search in one folder."""
 
@@ -138,6 +149,20 @@ class _Search:
         if most is None:
             for row in self._database.execute(query % "1.0", (*parameters, -1, RANKED_ROWS)):
                 yield ScoredMatch(row[-1], row[8] or 0, None, row)
+
+    def count_indexed(self) -> int | None:
+        """Return how many rows of the index match; None if only their lines say so, or there is no index."""
+        # Which project a text belongs to is known when its line is read.
+        if self._database is None or not isinstance(self._terms, WordQuery) or self._filters.project is not None:
+            return None
+        conditions, values = self._conditions()
+        if isinstance(self._terms, AnyText):
+            query, parameters = f"SELECT count(*) FROM passages p WHERE TRUE {conditions}", tuple(values)
+        else:
+            query = f"SELECT count(*) FROM words JOIN passages p ON p.id = words.rowid WHERE words MATCH ? {conditions}"
+            parameters = (self._terms.expression, *values)
+        count: int = self._database.execute(query, parameters).fetchone()[0]
+        return count
 
     def _conditions(self) -> tuple[str, list[object]]:
         """Return the conditions of the filters for a query of the index, and their values."""

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from unspool.store.usage.ledger_files import FileLedger, read_lines
     from unspool.store.usage.report import (
         PERIODS, UsageFigures, UsageReport, UsageRequest, UsageRow, build_report, parse_request, report_usage,
-        total_of_rows,
+        total_of_rows, total_of_sums,
     )
 
 __all__ = [
     "PERIODS", "CountedRequest", "FileLedger", "Ledger", "UsageFigures", "UsageQuery", "UsageReport", "UsageRequest",
     "UsageRow", "UsageSum", "build_report", "matches_project", "parse_request", "read_lines", "report", "report_usage",
-    "total_of_rows",
+    "total_of_rows", "total_of_sums",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -27,5 +27,5 @@ __getattr__ = lazy_door(__name__, {
     "ledger_files": "FileLedger read_lines",
     "report":
         "PERIODS UsageFigures UsageReport UsageRequest UsageRow build_report parse_request report_usage "
-        "total_of_rows",
+        "total_of_rows total_of_sums",
 })

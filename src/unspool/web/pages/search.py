@@ -1,4 +1,10 @@
-"""The search page: hits of `unspool search` by session and turn, each with a link to its step."""
+"""The search page: hits of `unspool search` by session and turn, each with a link to its step; and failures by kind.
+
+Rules
+  1. A filter alone is a search: it lists what it lets pass, the newest first.
+  2. The page shows one entry for each thing. Hits of one session with the same text (a prompt that was queued, typed
+     and sent; a result and its structured data) are one entry, which says how many they are. The JSON has all hits.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +19,12 @@ from unspool.store import StoreAccess
 from unspool.store.search import (
     MATCH_END,
     MATCH_START,
+    FailureKind,
     SearchHit,
     SearchRequest,
     add_agent_turns,
+    count_indexed,
+    group_failures,
     open_corpus,
     parse_filters,
     parse_terms,
@@ -32,25 +41,100 @@ _LIBRARY_PAGES: Final = {"plan": "plans", "todo": "todos", "history": "history"}
 """The library page of each kind of text that belongs to no session."""
 
 
+KIND_WORDS: Final = {
+    "prompt": "prompts", "answer": "answers", "thinking": "thinking", "tool_input": "tool calls",
+    "tool_result": "tool results", "structured": "details of results", "overflow": "long results in files",
+    "summary": "summaries", "title": "titles", "queued": "queued prompts", "todo": "todo lists", "plan": "plans",
+    "history": "prompt history",
+}  # fmt: skip
+"""What people call each kind of text."""
+_ONE: Final = {
+    **{kind: words.removesuffix("s") for kind, words in KIND_WORDS.items()},
+    "structured": "details", "overflow": "long result", "summary": "summary", "thinking": "thinking",
+}  # fmt: skip
+_FIELDS: Final = ("q", "tool", "path", "project", "session", "since", "until", "errors", "in")
+"""The fields of an address of which one is enough for a search."""
+_MAX_FAILURES: Final = 2000
+"""Failures that are grouped, the newest."""
+_FAILURE_RANGES: Final = (("today", "Today"), ("7d", "7 days"), ("30d", "30 days"), ("all", "All"))
+
+
 def show_search(request: Request) -> Response:
-    """Show the hits of a search, or only the form if there are no words."""
+    """Show the hits of a search, or only the form if nothing is asked for."""
     site, query = services_of(request).site, request.query_params
     limit = min(max(parse_number(query, "limit", _DEFAULT_LIMIT), 1), _MAX_LIMIT)
     hits: list[SearchHit] = []
     sessions: dict[str, Json] = {}
-    if is_asked := bool(query.get("q", "").strip()):
+    matching: int | None = None
+    if is_asked := any(value.strip() for name in _FIELDS for value in query.getlist(name)):
         with site.open() as access:
             hits = _search(access, site, query, limit)
             sessions = _read_sessions(access, hits)
+            matching = _count(access, site, query) if len(hits) == limit else len(hits)
     data = {
         "hits": [hit._asdict() for hit in hits],
         "sessions": sessions,
         "limit": limit,
         "more": len(hits) == limit,
+        # Of the texts in the index, copies included, so about as many; None if it is not known.
+        "matching": matching,
     }
-    return respond(
-        request, "search.html", data, groups=_group_hits(hits, sessions), kinds=PASSAGE_KINDS, is_asked=is_asked
+    view: Json = {
+        "groups": _group_hits(hits, sessions),
+        "kinds": [(kind, KIND_WORDS.get(kind, kind)) for kind in PASSAGE_KINDS],
+        "is_asked": is_asked,
+        "kept": {name: query.getlist(name) for name in query},
+        "failures": link(
+            "/search/errors", {name: query[name] for name in ("project", "tool", "since") if name in query}
+        ),
+    }
+    return respond(request, "search.html", data, **view)
+
+
+def show_failures(request: Request) -> Response:
+    """Show failed tool calls and API errors by kind, each kind with its sessions."""
+    site, query = services_of(request).site, request.query_params
+    since = query.get("since") or "7d"
+    asked = SearchRequest(
+        tool=query.get("tool") or None,
+        project=query.get("project") or None,
+        since=None if since == "all" else since,
+        until=query.get("until") or None,
+        errors=True,
     )
+    with site.open() as access:
+        filters = parse_filters(asked, access, site.now(), site.zone)
+        hits = search_corpora([open_corpus(access)], parse_terms(asked), filters, limit=_MAX_FAILURES)
+        kinds, sessions = group_failures(hits), _read_sessions(access, hits)
+    data = {
+        "since": since,
+        "failures": len(hits),
+        "more": len(hits) == _MAX_FAILURES,
+        "kinds": [kind.data() for kind in kinds],
+        "sessions": sessions,
+    }
+    kept = {name: value for name, value in query.items() if value}
+    view = {
+        "kinds": [_failure_look(kind, sessions) for kind in kinds],
+        "ranges": [(words, link("/search/errors", kept, since=name), name == since) for name, words in _FAILURE_RANGES],
+    }
+    return respond(request, "failures.html", data, view=view)
+
+
+def _failure_look(kind: FailureKind, sessions: dict[str, Json]) -> Json:
+    return {
+        "kind": kind,
+        "sessions": [
+            {
+                "href": _href(one.last),
+                "title": sessions.get(one.session or "", {}).get("title") or one.session or "outside sessions",
+                "project": one.last.project or "",
+                "count": one.failures,
+                "time": (one.last.timestamp or "")[:16].replace("T", " "),
+            }
+            for one in kind.sessions
+        ],
+    }
 
 
 def parse_request(query: QueryParams) -> SearchRequest:
@@ -79,6 +163,12 @@ def _search(access: StoreAccess, site: Site, query: QueryParams, limit: int) -> 
     return add_agent_turns(hits, access.home)
 
 
+def _count(access: StoreAccess, site: Site, query: QueryParams) -> int | None:
+    request = parse_request(query)
+    filters = parse_filters(request, access, site.now(), site.zone)
+    return count_indexed([open_corpus(access)], parse_terms(request), filters)
+
+
 def _read_sessions(access: StoreAccess, hits: list[SearchHit]) -> dict[str, Json]:
     """Return title, project, branch and start of the sessions of hits."""
     if access.database is None:
@@ -102,7 +192,7 @@ def _group_hits(hits: list[SearchHit], sessions: dict[str, Json]) -> list[Json]:
             "about": sessions.get(id or "") or dict.fromkeys(_ABOUT),
             "count": sum(map(len, turns.values())),
             "turns": [
-                {"number": number, "hits": [_hit_look(hit) for hit in turns[number]]}
+                {"number": number, "hits": _collapse(turns[number])}
                 for number in sorted(turns, key=lambda turn: turn or 0)
             ],
         }
@@ -110,8 +200,25 @@ def _group_hits(hits: list[SearchHit], sessions: dict[str, Json]) -> list[Json]:
     ]
 
 
-def _hit_look(hit: SearchHit) -> Json:
-    return {"hit": hit, "href": _href(hit), "pieces": split_snippet(hit.snippet)}
+def _collapse(hits: list[SearchHit]) -> list[Json]:
+    """Return how hits of one turn look; those with the same text are one entry, the best (rule 2)."""
+    same: dict[str, list[SearchHit]] = {}
+    for hit in hits:
+        text = hit.snippet.replace(MATCH_START, "").replace(MATCH_END, "")
+        same.setdefault(text or f"{hit.file} {hit.offset}", []).append(hit)
+    return [_hit_look(one, others) for one, *others in same.values()]
+
+
+def _hit_look(hit: SearchHit, others: list[SearchHit]) -> Json:
+    kinds = dict.fromkeys(_ONE.get(other.kind, other.kind) for other in others)
+    return {
+        "hit": hit,
+        "href": _href(hit),
+        "pieces": split_snippet(hit.snippet),
+        "words": hit.tool or _ONE.get(hit.kind, hit.kind),
+        "also": f"the same text {len(others)} more times: {', '.join(kinds)}" if others else "",
+        "count": len(others) + 1,
+    }
 
 
 def _href(hit: SearchHit) -> str | None:
@@ -137,4 +244,4 @@ def split_snippet(snippet: str) -> list[tuple[str, bool]]:
     return [(text, is_match) for text, is_match in parts if text]
 
 
-routes = page_routes("/search", show_search)
+routes = [*page_routes("/search", show_search), *page_routes("/search/errors", show_failures)]

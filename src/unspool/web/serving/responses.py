@@ -90,6 +90,11 @@ def session_link(id: str, **query: Any) -> str:
     return link(f"/session/{quote(id, safe='')}", query)
 
 
+def notes_link(id: str, **query: Any) -> str:
+    """Return the address of the notes of a session."""
+    return link(f"/notes/{quote(id, safe='')}", query)
+
+
 def parse_number(query: QueryParams, name: str, default: int, *, example: int | None = None) -> int:
     """Return a number of a query, the default if it has none; raise `UsageError` for anything else."""
     text = query.get(name) or str(default)

@@ -1,12 +1,15 @@
 // Lists: menus with many values, rows that come when they are scrolled to, and keys on every list. Without this, a form and links do it.
 import { keys } from "./keys.js";
-import { ask } from "./requests.js";
+import { ask, pageKey } from "./requests.js";
 
 for (const form of document.querySelectorAll("form[data-submits]")) {
-  form.querySelector(":scope > button:not([name])")?.classList.add("away");
+  form.querySelector(":scope > button:not([name])")?.toggleAttribute("hidden", true);
   form.addEventListener("change", (event) => {
     if (event.target.matches("select, input[type=date]")) form.requestSubmit();
   });
+}
+// Addresses without empty parts.
+for (const form of document.querySelectorAll("form.filters")) {
   form.addEventListener("submit", () => {
     for (const field of form.elements) if (field.name && !field.value) field.disabled = true;
   });
@@ -135,7 +138,7 @@ if (document.querySelector(ENTRIES) || rows) {
     { key: "k", words: "previous entry", run: () => move(-1) },
     { key: "Enter", words: "open the entry", run: (event) => {
       const link = event.target.closest?.("a[href], button, summary") ?? chosen()?.querySelector("a[href]");
-      link?.click();
+      link?.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, view: window })); // links in SVG have no `click()`
     } },
     { key: "g g", words: "first entry", run: () => choose(entries()[0]) },
     { key: "G", words: "last entry", run: () => choose(entries().at(-1)) },
@@ -145,5 +148,39 @@ if (document.querySelector(".hits")) {
   keys([
     { key: "n", words: "next hit", run: () => move(1) },
     { key: "N", words: "previous hit", run: () => move(-1) },
+  ]);
+}
+
+// Stars change without loading the page again; the form does the same without scripts.
+async function toggleStar(button) {
+  const isOn = button.name === "unstar";
+  const answer = await fetch("/notes/star", {
+    method: "POST", redirect: "manual", credentials: "same-origin",
+    headers: { "X-Unspool": pageKey(), "Content-Type": "application/x-www-form-urlencoded" },
+    body: new URLSearchParams({ [button.name]: button.value }),
+  });
+  if (!answer.ok && answer.type !== "opaqueredirect") return;
+  button.name = isOn ? "star" : "unstar";
+  button.classList.toggle("on", !isOn);
+  button.title = isOn ? "star" : "remove the star";
+  button.firstChild.textContent = isOn ? "☆" : "★";
+  const words = button.querySelector(".away");
+  words.textContent = words.textContent.replace(isOn ? "remove the star of" : "star", isOn ? "star" : "remove the star of");
+}
+
+const stars = document.getElementById("stars");
+if (stars) {
+  stars.addEventListener("submit", (event) => {
+    if (!event.submitter) return;
+    event.preventDefault();
+    toggleStar(event.submitter);
+  });
+  keys([
+    { key: "s", words: "star the session", run: () => { const button = chosen()?.querySelector(".star button"); if (button) toggleStar(button); } },
+    { key: "m", words: "notes and tags of the session", run: () => {
+      const id = chosen()?.dataset.session;
+      const back = location.pathname + location.search;
+      if (id) location.assign(`/notes/${encodeURIComponent(id)}?back=${encodeURIComponent(back)}`);
+    } },
   ]);
 }
