@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     from unspool.client import ChatOptions, ChatSettings, Model, SessionStart
 
 MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk")
+_SOURCES = ("user", "project", "local")
+_SETTINGS_KEYS = frozenset(
+    {"permissions", "model", "env", "hooks", "disableAllHooks", "sandbox", "sandbox.enabled",
+     "sandbox.autoAllowBashIfSandboxed"}
+)  # fmt: skip
+"""The keys of settings that act in a chat; others of a settings file are Claude Code's."""
 _LISTS = ("--allowedTools", "--allowed-tools", "--disallowedTools", "--disallowed-tools")
 
 
@@ -43,6 +50,36 @@ class Variadic(click.Command):
                 repeated.append(option)
             repeated.append(word)
         return super().parse_args(ctx, repeated)
+
+
+_REFUSED = {
+    "--mcp-config": "MCP servers are not supported",
+    "--plugin-dir": "plugins are not supported",
+    "--task-budget": "task budgets are not supported",
+    "--thinking-display": "thinking is always shown in full",
+    "--resume-drops-turn": "use `--resume-session-at`",
+}
+_REFUSED_FLAGS = {
+    "--include-hook-events": "events of hooks are not printed",
+    "--session-mirror": "session stores are not supported",
+}
+"""Options of Claude Code that programs pass, with why they are refused."""
+
+
+def _refuse(ctx: click.Context, option: click.Parameter, value: object) -> None:
+    if value:
+        name = option.opts[0]
+        raise UsageError(f"`{name}` is not supported", hint={**_REFUSED, **_REFUSED_FLAGS}[name])
+
+
+def refused_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that are refused by name: without them the parser would only say that there is no such option."""
+    for name in (*_REFUSED, *_REFUSED_FLAGS):
+        is_flag = name in _REFUSED_FLAGS
+        command = click.option(
+            name, hidden=True, expose_value=False, callback=_refuse, is_flag=is_flag, multiple=not is_flag
+        )(command)
+    return command
 
 
 @click.command(cls=Variadic)
@@ -128,6 +165,26 @@ class Variadic(click.Command):
 )
 @click.option("--system-prompt", metavar="TEXT", help="Replace the system prompt")
 @click.option("--append-system-prompt", metavar="TEXT", help="Append to the system prompt")
+@click.option("--system-prompt-file", metavar="FILE", help="Replace the system prompt by the text of a file")
+@click.option("--append-system-prompt-file", metavar="FILE", help="Append the text of a file to the system prompt")
+@click.option("--settings", "given_settings", metavar="FILE|JSON", help="More settings: a file or a JSON object")
+@click.option(
+    "--setting-sources",
+    metavar="NAMES",
+    help="Settings files to use: user, project, local; empty for none. Default: all",
+)
+@click.option("--agents", "given_agents", metavar="JSON", help="More agents, as a JSON object by name")
+@click.option(
+    "--effort",
+    type=click.Choice(["low", "medium", "high", "xhigh", "max"]),
+    help="How hard the model works on an answer",
+)
+@click.option("--thinking", "thinking_mode", type=click.Choice(["adaptive", "enabled", "disabled"]), help="Thinking")
+@click.option("--fallback-model", metavar="NAME", help="Model to continue with if the first one is overloaded")
+@click.option("--betas", metavar="NAMES", help="Beta features of the API to ask for")
+@click.option("--json-schema", metavar="JSON", help="With -p: JSON Schema of the answer (`structured_output`)")
+@click.option("--strict-mcp-config", is_flag=True, hidden=True)
+@refused_options
 @click.option("--add-dir", "added", multiple=True, metavar="DIR", help="Additional folder to work in; repeatable")
 @click.option("--trust", is_flag=True, help="Trust this folder: use its settings, agents and commands")
 @click.option(
@@ -168,7 +225,7 @@ async def _run(flags: dict[str, Any]) -> int:
 
     values = options.parse_assignments(flags["assignments"])
     chat_options = _parse_options(flags)
-    environment = open_chat.load_environment(chat_options.config, os.environ)
+    environment = open_chat.load_environment(chat_options.config, os.environ, chat_options.settings)
     if flags["explain"]:  # before a model is opened: it needs neither a key nor a connection
         context = open_chat.FolderContext(chat_options.config, chat_options.cwd, environment)
         click.echo(clean(open_chat.explain_call(flags["explain"], chat_options.settings, context)))
@@ -213,6 +270,7 @@ def _parse_options(flags: dict[str, Any]) -> ChatOptions:
         partial=flags["partial"],
         replay=flags["replay"],
         asks=flags["asks"] is not None,
+        agents=_parse_object(flags["given_agents"], "--agents"),
     )
 
 
@@ -232,18 +290,87 @@ def _parse_settings(flags: dict[str, Any]) -> ChatSettings:
         max_total_tokens=flags["max_tokens"],
         max_cost_micros=None if cost is None else round(cost * 1_000_000),
         max_seconds=flags["max_seconds"],
-        system_prompt=flags["system_prompt"],
-        append_system_prompt=flags["append_system_prompt"],
+        system_prompt=_prompt_text(flags, "system_prompt"),
+        append_system_prompt=_prompt_text(flags, "append_system_prompt"),
         allowed=tuple(rule for rules in flags["allowed"] for rule in split_rules(rules)),
         disallowed=tuple(rule for rules in flags["disallowed"] for rule in split_rules(rules)),
         added=tuple(folder.resolve() for folder in added),
         window=flags["context_window"],
-        thinking=flags["thinking"],
+        thinking=0 if flags["thinking_mode"] == "disabled" else flags["thinking"],
+        effort=flags["effort"],
+        betas=_parse_names(flags["betas"]),
+        fallback_model=flags["fallback_model"],
+        output_schema=_parse_object(flags["json_schema"], "--json-schema"),
+        setting_sources=_parse_sources(flags["setting_sources"]),
+        given_settings=_read_settings(flags["given_settings"]),
         trusted=flags["trust"],
         sandbox=flags["sandbox"],
         tools=_parse_tool_names(flags["tools"]),
         interactive=not _is_headless(flags),
     )
+
+
+def _prompt_text(flags: dict[str, Any], name: str) -> str | None:
+    """Return a prompt that is given as text or as a file."""
+    file: str | None = flags[f"{name}_file"]
+    if file is None:
+        return cast("str | None", flags[name])
+    if flags[name] is not None:
+        option = "--" + name.replace("_", "-")
+        raise UsageError(f"{option} and {option}-file cannot be used together")
+    return _read_text(file)
+
+
+def _read_text(name: str) -> str:
+    try:
+        return Path(name).expanduser().read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeError, RuntimeError) as error:
+        raise UsageError(f"cannot read `{name}`: {str(error).lower()}") from None
+
+
+def _parse_object(text: str | None, option: str) -> dict[str, Any] | None:
+    """Return the JSON object that an option gives."""
+    if text is None:
+        return None
+    import msgspec
+
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        raise UsageError(f"{option} is not a JSON object", hint=f'write `{option} \'{{"name": "value"}}\'`') from None
+
+
+def _parse_names(text: str | None) -> tuple[str, ...]:
+    return tuple(name for name in (text or "").replace(",", " ").split() if name)
+
+
+def _parse_sources(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = _parse_names(text)
+    for name in names:
+        if name not in _SOURCES:
+            raise UsageError(f"unknown settings source `{name}`", hint=f"use one of: {', '.join(_SOURCES)}")
+    return names
+
+
+def _read_settings(given: str | None) -> bytes | None:
+    """Return the settings that the command line gives, as JSON; what would not act is refused by name."""
+    if given is None:
+        return None
+    text = given if given.strip().startswith("{") else _read_text(given)
+    settings = _parse_object(text, "--settings") or {}
+    sandbox = settings.get("sandbox")
+    inner = sandbox if isinstance(sandbox, dict) else {}
+    keys = [*settings, *(f"sandbox.{key}" for key in inner)]
+    for key in keys:
+        if key not in _SETTINGS_KEYS:
+            raise UsageError(
+                f"`{key}` in --settings is not supported", hint=f"use: {', '.join(sorted(_SETTINGS_KEYS))}"
+            )
+    if inner.get("autoAllowBashIfSandboxed") is False:
+        raise UsageError("`sandbox.autoAllowBashIfSandboxed` cannot be false", hint="use `--sandbox off`")
+    return text.encode()
 
 
 def _model_name(flag: str | None) -> str:

@@ -87,6 +87,8 @@ class Chat:
         self._resumed = resumed
         """Until the first prompt: it is mended before that."""
         self._from_other_line = resumed is not None and resumed.from_other_line
+        self._session_source: str | None = "resume" if resumed else "startup"
+        """What the `SessionStart` hooks are told with the first prompt; None: they were."""
         self._is_busy = False
         self._last_prompt = ""
         self._restated_at = 0
@@ -173,7 +175,10 @@ class Chat:
         if not any(map(is_sendable, content)):
             raise UsageError("the prompt is empty")
         with self._running():
-            begin = TurnPrompt(content, lambda: self._write_prompt(prompt, expansion), self._mend)
+            source, self._session_source = self._session_source, None
+            begin = TurnPrompt(
+                content, lambda: self._write_prompt(prompt, expansion), self._mend, session_source=source
+            )
             ended = await self.agent.loop.run_turn(begin, emit)
             self.totals.include(self.agent.usage.totals)
             with suppress(Unwritable):  # the turn has reported it already
@@ -272,9 +277,11 @@ class Chat:
         for text in (command, f"<local-command-stdout>{output}</local-command-stdout>"):
             self.transcript.write_system_note("local_command", text)
 
-    async def close(self) -> None:
+    async def close(self, reason: str = "other") -> None:
         """End everything that runs, and the registration of the session."""
         await self.agent.queue.stop()
+        if self._session_source is None:
+            await self.agent.hooks.on_session_end(reason)
         await self.context.tasks.stop()
         while self._background_usage:
             self.totals.include(self._background_usage.pop())

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -70,6 +70,18 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: SandboxMode | None = None
     """Which commands run in a sandbox; None: as the settings say, else those that nobody approved."""
     tools: tuple[str, ...] | None = None
+    setting_sources: tuple[str, ...] | None = None
+    """Which settings files act: user, project, local; None: all."""
+    given_settings: bytes | None = None
+    """Settings of the command line, as JSON."""
+    effort: str | None = None
+    """How hard the model works (`output_config.effort`); None: as it does by itself."""
+    betas: tuple[str, ...] = ()
+    """Beta features to ask for, besides those that a request needs."""
+    fallback_model: str | None = None
+    """The model to continue with when the first one is overloaded or not offered."""
+    output_schema: dict[str, Any] | None = None
+    """The JSON schema of the answer, which the model gives by a tool call."""
     interactive: bool = False
     """Whether a user types the prompts: then they are added to `history.jsonl`."""
 
@@ -108,6 +120,8 @@ class ChatOptions(NamedTuple):
     replay: bool = False
     asks: bool = False
     """Whether the program at the other end is asked for permission."""
+    agents: dict[str, Any] | None = None
+    """Agents that the command line defines, by name."""
 
 
 class ChatRuntime(NamedTuple):

@@ -20,6 +20,7 @@ Ending: TypeAlias = Literal[
     "refusal",
     "context_full",  # nothing more fits, even after compaction
     "interrupted",
+    "hook_stopped",  # a hook refused the prompt, or ended the turn
     "max_steps", "max_total_tokens", "max_cost", "max_seconds",  # a limit that was set
     "failed",  # an error of the API or of the disk
 ]  # fmt: skip
@@ -171,6 +172,13 @@ class FeatureDisabled(ChatEvent, frozen=True):
     why: str
 
 
+class HookReported(ChatEvent, frozen=True):
+    """Hooks ran and left something: attachments for the session file, words for the user."""
+
+    records: tuple[Json, ...]
+    notices: tuple[str, ...] = ()
+
+
 class TurnFailed(ChatEvent, frozen=True):
     """The turn cannot continue. What was written is kept."""
 
@@ -201,5 +209,5 @@ class TurnEnded(ChatEvent, frozen=True):
 AnyEvent: TypeAlias = (
     TurnBegan | StepBegan | RetryScheduled | TextGrown | ThinkingGrown | BlockDone | ResponseDone
     | CallBegan | CallProgressed | CallEnded | SubagentEvent | InputTaken | ContextCompacted | ModeChanged
-    | TodosChanged | TaskEnded | FeatureDisabled | TurnFailed | TurnEnded
+    | TodosChanged | TaskEnded | FeatureDisabled | HookReported | TurnFailed | TurnEnded
 )  # fmt: skip

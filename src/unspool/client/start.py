@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 
 from unspool.client.config import ChatOptions, ChatRuntime
 from unspool.client.headless import control_protocol
+from unspool.client.headless.initialize_request import parse_initialization
 from unspool.client.headless.run import HeadlessRun, read_messages
 from unspool.client.headless.stream_json import encode_line
+from unspool.client.prompt.agent_definitions import parse_agents
 from unspool.client.ui import open_chat
 from unspool.errors import ApiFailed, UsageError
 
@@ -51,10 +53,20 @@ async def run_headless(options: ChatOptions, runtime: ChatRuntime, complain: Cal
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
-    remote = (
-        control_protocol.RemoteUser(lambda value: write(encode_line(value)), runtime.new_id) if options.asks else None
+    remote = control_protocol.RemoteUser(lambda value: write(encode_line(value)), runtime.new_id)
+    messages = read_messages(sys.stdin.fileno()) if options.streams_in else None
+    # A program of the SDK begins with `initialize`: its agents have to be known when the chat is opened.
+    first = await anext(messages, None) if messages is not None else None
+    agents = tuple(parse_agents(options.agents))
+    if isinstance(first, control_protocol.ControlRequest) and first.subtype == "initialize":
+        try:
+            agents += parse_initialization(first.request, remote).agents
+        except UsageError as error:
+            write(encode_line(control_protocol.error_response(first.id, error.message)))
+            raise
+    opened = await open_chat.open_chat_from_settings(
+        options.start, options.settings, runtime, remote if options.asks else None, agents
     )
-    opened = await open_chat.open_chat_from_settings(options.start, options.settings, runtime, remote)
     for problem in opened.problems:
         complain(problem, None)
     try:
@@ -67,12 +79,22 @@ async def run_headless(options: ChatOptions, runtime: ChatRuntime, complain: Cal
             partial=options.partial,
             replay=options.replay,
         )
-        if options.streams_in:
-            return await run.run_stream(read_messages(sys.stdin.fileno()), remote)
+        if messages is not None:
+            return await run.run_stream(_put_back(first, messages), remote)
         assert options.prompt is not None
         return await run.run_prompt(options.prompt)
     finally:
         await opened.chat.close()
+
+
+async def _put_back(
+    first: control_protocol.InputMessage | None, rest: AsyncIterator[control_protocol.InputMessage]
+) -> AsyncIterator[control_protocol.InputMessage]:
+    """Yield a message that was taken, and then the rest."""
+    if first is not None:
+        yield first
+    async for message in rest:
+        yield message
 
 
 async def run_in_terminal(options: ChatOptions, runtime: ChatRuntime) -> int:

@@ -138,6 +138,26 @@ class SystemLine(LinePart, frozen=True, tag="system"):
     is_meta: bool = False
 
 
+class AttachmentLine(LinePart, frozen=True, tag="attachment"):
+    """What Claude Code keeps beside the conversation: here the outcome of a hook."""
+
+    attachment: Json
+
+
+class StopHookSummaryLine(LinePart, frozen=True, kw_only=True, tag="system"):
+    """Which hooks ran at the end of a turn, and what became of it."""
+
+    subtype: str = "stop_hook_summary"
+    hook_count: int
+    hook_infos: list[Json]
+    hook_errors: list[str]
+    prevented_continuation: bool
+    stop_reason: str
+    has_output: bool
+    level: str = "suggestion"
+    tool_use_id: str = field(name="toolUseID")
+
+
 class ApiError(LinePart, frozen=True, kw_only=True):
     """What the API answered instead of a response."""
 
@@ -232,7 +252,10 @@ class HistoryLine(LinePart, frozen=True, kw_only=True):
     session_id: str
 
 
-AnyMessageLine: TypeAlias = UserLine | AssistantLine | SyntheticLine | SystemLine | ApiErrorLine | ProgressLine
+AnyMessageLine: TypeAlias = (
+    UserLine | AssistantLine | SyntheticLine | SystemLine | ApiErrorLine | ProgressLine | AttachmentLine
+    | StopHookSummaryLine
+)  # fmt: skip
 """What a line of the conversation says."""
 
 _encode = msgspec.json.Encoder().encode

@@ -5,8 +5,8 @@ Rules
      the last.
   2. Mistakes are reported, never skipped in silence: a rule that should deny must not get lost. A file that cannot be
      read as settings is an `Unreadable`.
-  3. `permissions`, `model`, `sandbox.enabled` and, from the user's own file, `env` act. All other keys are Claude
-     Code's: hooks, helpers, servers and plugins of a settings file never run here.
+  3. `permissions`, `model`, `sandbox.enabled` and, from the user's own file, `env` act here; `hooks` act in a chat
+     (`client/hooks`). All other keys are Claude Code's: helpers, servers and plugins of a settings file never run.
   4. A folder's settings cannot switch on `bypassPermissions`.
 """
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # this package is pure: only the type is used
     from unspool.files import SettingsFile
 
 Json: TypeAlias = dict[str, Any]
+_OWN_SOURCES = ("user", "flag")
+"""Where only the user writes: the user's own file, and the command line."""
 MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
 """Of all modes only the last is for the user alone to switch on."""
 
@@ -67,13 +69,13 @@ def add_settings(
         raise Unreadable(f"`permissions` in `{file.path}` is not an object", hint="fix the file")
     rules = {kind: _parse_rules(permissions.get(kind), file, problems) for kind in RuleSet._fields}
     mode, model = permissions.get("defaultMode"), document.get("model")
-    acting = MODES if file.source == "user" else MODES[:-1]
+    acting = MODES if file.source in _OWN_SOURCES else MODES[:-1]
     if mode is not None and mode not in acting and not (any_mode and isinstance(mode, str)):
         problems.append(f"`defaultMode` of the {file.source} settings does not act: `{mode}`")
         mode = None
     # Variables of a folder that came with a download could change what programs run.
-    environment = document.get("env") if file.source == "user" else None
-    if file.source != "user" and document.get("env"):
+    environment = document.get("env") if file.source in _OWN_SOURCES else None
+    if file.source not in _OWN_SOURCES and document.get("env"):
         problems.append(f"`env` of the {file.source} settings does not act")
     added = _only_texts(permissions.get("additionalDirectories"), "additionalDirectories", file, problems)
     sandbox = _read_sandbox(document, file, problems)
@@ -82,7 +84,7 @@ def add_settings(
         rules=RuleSet(*((*getattr(settings.rules, kind), *rules[kind]) for kind in RuleSet._fields)),
         mode=mode or settings.mode,
         model=model if isinstance(model, str) else settings.model,
-        environment=_parse_environment(environment) or settings.environment,
+        environment=(*settings.environment, *_parse_environment(environment)),
         added=(*settings.added, *(_join_folder(file.folder, text) for text in added)),
         no_bypass=no_bypass,
         sandbox=settings.sandbox if sandbox is None else sandbox,
@@ -126,7 +128,7 @@ def _read_sandbox(document: Json, file: SettingsFile, problems: list[str]) -> bo
     """Return whether a file switches the sandbox on or off; only the user's own file can switch it off."""
     section = document.get("sandbox")
     enabled = section.get("enabled") if isinstance(section, dict) else None
-    if enabled is False and file.source != "user":
+    if enabled is False and file.source not in _OWN_SOURCES:
         problems.append(
             f"`sandbox.enabled` of the {file.source} settings does not act: only your own can switch it off"
         )

@@ -111,3 +111,198 @@ def test_a_conversation_is_interrupted_and_goes_on(options: Any) -> None:
     results = [one for one in told if isinstance(one, sdk.ResultMessage)]
     assert [one.subtype for one in results] == ["error_during_execution", "success"]
     assert results[-1].result == "Back."
+
+
+BASH = [{"content": [{"type": "tool_use", "name": "Bash", "input": {"command": "touch made"}}]}, "Done."]
+
+
+def hooked(
+    options: Any, output: Any, script: object = BASH, event: str = "PreToolUse", **more: Any
+) -> tuple[Any, list[Any]]:
+    """Run a script with a hook that answers `output`; return the result and what the hook got."""
+    got: list[Any] = []
+
+    async def hook(input: Any, call_id: Any, context: Any) -> Any:
+        got.append({**input, "call_id": call_id})
+        if isinstance(output, Exception):
+            raise output
+        if output == "never":
+            await asyncio.Event().wait()
+        return output
+
+    matcher = {name: more.pop(name) for name in ("matcher", "timeout", "on_failure") if name in more}
+    hooks = {event: [sdk.HookMatcher(hooks=[hook], **matcher)]}
+
+    async def talk() -> Any:
+        async with sdk.ClaudeSDKClient(options(script, hooks=hooks, **more)) as client:
+            await client.query("go")
+            return [one async for one in client.receive_response()][-1]
+
+    return asyncio.run(talk()), got
+
+
+def decision(**fields: Any) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **fields}}
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        decision(permissionDecision="deny", permissionDecisionReason="not here"),
+        {"decision": "block", "reason": "not here"},
+        {"continue_": False, "stopReason": "not here"},
+        ValueError("the hook is broken"),
+        None,
+        {"decision": "perhaps"},
+        decision(permissionDecision="denied"),
+    ],
+)
+def test_a_call_that_a_hook_denies_or_does_not_judge_is_not_made(options: Any, place: Place, output: Any) -> None:
+    result, got = hooked(options, output, allowed_tools=["Bash"], matcher="Bash")
+    assert [(one["tool_name"], one["tool_input"]) for one in got] == [("Bash", {"command": "touch made"})]
+    assert not (place.work / "made").exists()
+    assert len(result.permission_denials) == 1
+
+
+def test_a_hook_that_does_not_answer_in_time_denies_the_call(options: Any, place: Place) -> None:
+    result, _ = hooked(options, "never", allowed_tools=["Bash"], timeout=0.2)
+    assert (result.result, [*place.work.iterdir()]) == ("Done.", [])
+
+
+def test_a_hook_that_may_fail_lets_the_call_run(options: Any, place: Place) -> None:
+    hooked(options, ValueError("broken"), allowed_tools=["Bash"], on_failure="continue")
+    assert (place.work / "made").exists()
+
+
+def test_a_hook_that_blocks_on_failure_is_accepted(options: Any, place: Place) -> None:
+    hooked(options, ValueError("broken"), allowed_tools=["Bash"], on_failure="block")
+    assert not (place.work / "made").exists()
+
+
+def test_a_hook_of_the_sdk_allows_changes_and_adds(options: Any, place: Place) -> None:
+    output = decision(
+        permissionDecision="allow", updatedInput={"command": "touch other"}, additionalContext="It rains."
+    )
+    told = {"content": "Done.", "expect": {"anywhere": ["PreToolUse:Bash hook additional context: It rains."]}}
+    result, _ = hooked(options, output, [BASH[0], told])
+    assert result.result == "Done."
+    assert [path.name for path in place.work.iterdir()] == ["other"]
+
+
+def test_hooks_for_other_tools_are_not_called(options: Any, place: Place) -> None:
+    _, got = hooked(options, decision(permissionDecision="deny"), allowed_tools=["Bash"], matcher="Edit|Write")
+    assert (got, (place.work / "made").exists()) == ([], True)
+
+
+@pytest.mark.parametrize("event", ["UserPromptSubmit", "PostToolUse", "Stop", "PermissionRequest"])
+def test_every_event_of_the_sdk_reaches_its_hook(options: Any, event: str) -> None:
+    allowed = [] if event == "PermissionRequest" else ["Bash"]
+    _, got = hooked(options, {}, event=event, allowed_tools=allowed, extra_args={"sandbox": "off"})
+    assert [one["hook_event_name"] for one in got] == [event]
+
+
+def test_agents_of_the_sdk_are_started(options: Any, place: Place) -> None:
+    agent = sdk.AgentDefinition(description="looks", prompt="You look hard.", tools=["Read"], model="haiku")
+    task = {
+        "type": "tool_use",
+        "name": "Task",
+        "input": {"description": "d", "prompt": "work", "subagent_type": "looker"},
+    }
+    sees = {"content": "Seen.", "expect": {"body": {"model": "claude-haiku-5-5"}, "anywhere": ["You look hard."]}}
+    script = {"cues": {"go": [{"content": [task]}, "Done."], "work": [sees]}}
+
+    async def talk() -> list[Any]:
+        return [one async for one in sdk.query(prompt="go", options=options(script, agents={"looker": agent}))]
+
+    told = asyncio.run(talk())
+    assert "looker" in told[0].data["agents"]
+    assert told[-1].result == "Done."
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        (
+            {"agents": {"one": sdk.AgentDefinition(description="d", prompt="p", skills=["x"])}},
+            "`skills` of the agent `one`",
+        ),
+        ({"skills": ["pdf"]}, "`skills` is not supported"),
+    ],
+)
+def test_what_a_program_registers_and_cannot_be_done_is_refused_by_name(options: Any, more: Any, named: str) -> None:
+    async def talk() -> None:
+        async for _ in sdk.query(prompt="go", options=options(["Hi."], **more)):
+            pass
+
+    with pytest.raises(Exception, match=named):
+        asyncio.run(talk())
+
+
+def query(made: Any) -> Any:
+    """Return the result of a run with these options."""
+
+    async def talk() -> list[Any]:
+        return [one async for one in sdk.query(prompt="go", options=made)]
+
+    return asyncio.run(talk())[-1]
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({"mcp_servers": {"a": {"command": "x"}}}, "--mcp-config"),
+        ({"plugins": [{"type": "local", "path": "x"}]}, "--plugin-dir"),
+        ({"sandbox": {"enabled": True, "excludedCommands": ["git"]}}, "sandbox.excludedCommands"),
+        ({"settings": '{"outputStyle": "pirate"}'}, "outputStyle"),
+        ({"task_budget": {"total": 5}}, "--task-budget"),
+        ({"include_hook_events": True}, "--include-hook-events"),
+        ({"setting_sources": ["team"]}, "team"),
+    ],
+)
+def test_an_option_that_cannot_be_honoured_is_refused_with_its_name(options: Any, more: Any, named: str) -> None:
+    said: list[str] = []
+    with pytest.raises(sdk.ClaudeSDKError):
+        query(options(["Hi."], stderr=said.append, **more))
+    assert said[0].startswith("unspool: ")
+    assert named in said[0]
+
+
+@pytest.mark.parametrize(
+    ("more", "body"),
+    [
+        ({"effort": "low"}, {"output_config": {"effort": "low"}}),
+        ({"thinking": {"type": "disabled"}}, {"thinking": None}),
+        ({"settings": '{"model": "claude-haiku-5-5"}'}, {"model": "claude-haiku-5-5"}),
+        ({"setting_sources": []}, {"model": "claude-opus-5-5"}),
+        ({"setting_sources": ["user"]}, {"model": "claude-sonnet-5-5"}),
+        ({"sandbox": {"enabled": True}}, {"model": "claude-sonnet-5-5"}),
+        ({"betas": ["context-1m-2025-08-07"]}, {"model": "claude-sonnet-5-5"}),
+        ({"fallback_model": "haiku"}, {"model": "claude-sonnet-5-5"}),
+        ({"strict_mcp_config": True}, {"model": "claude-sonnet-5-5"}),
+    ],
+)
+def test_an_option_that_can_be_honoured_reaches_the_request(options: Any, place: Place, more: Any, body: Any) -> None:
+    config = place.root / "config"
+    config.mkdir()
+    (config / "settings.json").write_text('{"model": "claude-sonnet-5-5"}')
+    assert query(options([{"content": "Hi.", "expect": {"body": body}}], **more)).result == "Hi."
+
+
+def test_structured_output_follows_its_schema_and_is_asked_for_until_it_comes(options: Any) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    calls = [
+        {"type": "tool_use", "name": "StructuredOutput", "input": value} for value in ({"a": 1}, {"b": ""}, {"a": "x"})
+    ]
+    wrong = {"expect": {"result": "must be string"}, "content": [calls[1]]}
+    still = {"expect": {"result": "must have `a`"}, "content": [calls[2]]}
+    asked = {"expect": {"anywhere": ["You MUST call the StructuredOutput tool"]}, "content": [calls[0]]}
+    made = options(
+        ["I am done.", asked, wrong, still, "Really."], output_format={"type": "json_schema", "schema": schema}
+    )
+    result = query(made)
+    assert (result.structured_output, result.result) == ({"a": "x"}, "Really.")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.client.talk import Json, ending, place, talk
 from unspool.client.config import ChatSettings
 from unspool.client.loop.request import INTERLEAVED, EndpointFeatures, EndpointKnowledge, build_request
 from unspool.errors import ApiFailed
@@ -83,7 +85,7 @@ def test_what_is_sent_is_found_in_the_cache_the_next_time() -> None:
 @pytest.mark.parametrize(
     ("model", "thinking"),
     [("claude-opus-5-5", "adaptive"), ("claude-opus-4-6", "adaptive"), ("claude-sonnet-4-5-20250929", "enabled"),
-     ("claude-3-7-sonnet-20250219", "enabled"), ("claude-3-5-haiku-20241022", None), ("glm-4.7", None)],
+     ("claude-3-7-sonnet-20250219", None), ("claude-3-5-haiku-20241022", None), ("glm-4.7", None)],
 )  # fmt: skip
 def test_a_model_thinks_as_it_can(model: str, thinking: str | None) -> None:
     body, betas = build_request(ChatSettings(model=model), EndpointFeatures(), SYSTEM, TOOLS, turn(1)[:1])
@@ -135,3 +137,38 @@ def test_what_was_given_up_is_not_given_up_again() -> None:
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 529])
 def test_only_a_refusal_of_the_request_itself_teaches(status: int) -> None:
     assert EndpointKnowledge().learn_refusal(refused("cache_control", status)) is None
+
+
+def test_the_fallback_model_answers_when_the_first_is_overloaded_or_not_offered(tmp_path: Path) -> None:
+    for status, words, tries in ((529, "Overloaded", 3), (404, "model: claude-x", 1)):
+        refusal = {"error": {"status": status, "type": "error", "message": words, "retry_after": 0}}
+        script = [*[refusal] * tries, {"content": "Hi.", "expect": {"body": {"model": "claude-haiku-5-5"}}}]
+        session, found = talk(place(tmp_path), script, "go", fallback_model="claude-haiku-5-5")
+        assert (ending(found), session.chat.model) == ("end_turn", "claude-haiku-5-5")
+
+
+def test_a_refused_effort_is_left_out_of_the_next_request(tmp_path: Path) -> None:
+    refusal = {"error": {"status": 400, "type": "e", "message": "output_config: Extra inputs are not permitted"}}
+    script = [
+        {**refusal, "expect": {"body": {"output_config": {"effort": "low"}}}},
+        {"content": "Hi.", "expect": {"body": {"output_config": None}}},
+    ]
+    talk(place(tmp_path), script, "go", effort="low")
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking"),
+    [
+        # As Claude Code 2.1.325 asks, measured.
+        ("claude-opus-4-5-20251101", {"type": "enabled", "budget_tokens": 31_999}),
+        ("claude-haiku-4-5-20251001", {"type": "enabled", "budget_tokens": 31_999}),
+        ("claude-sonnet-4-20250514", {"type": "enabled", "budget_tokens": 31_999}),
+        ("claude-opus-5-5", {"type": "adaptive"}),
+        ("claude-3-7-sonnet-20250219", None),
+        ("qwen3", None),
+    ],
+)
+def test_thinking_is_asked_for_as_claude_code_does(model: str, thinking: Json | None) -> None:
+    messages = [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
+    body, _ = build_request(ChatSettings(model=model), EndpointFeatures(), [], [], messages)
+    assert body.get("thinking") == thinking

@@ -29,6 +29,7 @@ from unspool.permissions import RuleDecision, split_rules
 
 _SANDBOXED = "userSettings"
 """Where a sandboxed rule is suggested for: such rules are in a file of the user's own, and no other rule is."""
+_GONE = "the other end has closed the connection"
 _MAX_DESCRIBED_LINES = 200
 """Of a change; all of it is in `file_change`."""
 
@@ -81,6 +82,8 @@ def parse_line(line: bytes) -> InputMessage | None:
         case {"type": "control_response", "response": {"request_id": str(id)} as response}:
             inner = response.get("response")
             failed = None if response.get("subtype") == "success" else str(response.get("error") or "refused")
+            if failed is None and not isinstance(inner, dict):
+                failed = "the response is not an object"  # it may have been meant to deny
             return ControlResponse(id, inner if isinstance(inner, dict) else {}, failed)
         case {"type": "keep_alive" | "control_cancel_request" | "update_environment_variables"}:
             return None
@@ -110,13 +113,14 @@ def error_response(id: str, reason: str) -> Json:
     return {"type": "control_response", "response": {"subtype": "error", "request_id": id, "error": reason}}
 
 
-class RemoteUser:
-    """The user interface of a program at the other end, which is asked by `can_use_tool` requests."""
+class ControlChannel:
+    """Sends requests to the program at the other end, and waits for its answers."""
 
     def __init__(self, write: Callable[[Json], None], new_id: Callable[[], str]) -> None:
         self._write = write
         self._new_id = new_id
         self._pending: dict[str, asyncio.Future[ControlResponse]] = {}
+        self._is_closed = False
 
     def resolve(self, answer: ControlResponse) -> None:
         """Deliver an answer to the request that waits for it."""
@@ -126,8 +130,29 @@ class RemoteUser:
 
     def close(self) -> None:
         """End all open requests, as refused: the program is gone."""
+        self._is_closed = True
         for id in list(self._pending):
-            self.resolve(ControlResponse(id, {}, "the other end has closed the connection"))
+            self.resolve(ControlResponse(id, {}, _GONE))
+
+    async def send(self, request: Json) -> ControlResponse:
+        """Send a request and return its answer; an error where the program is gone."""
+        if self._is_closed:
+            return ControlResponse("", {}, _GONE)
+        id = self._new_id()
+        waiting: asyncio.Future[ControlResponse] = asyncio.get_running_loop().create_future()
+        self._pending[id] = waiting
+        self._write({"type": "control_request", "request_id": id, "request": request})
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            self._pending.pop(id, None)
+            # The program can take its own question away: nobody waits for the answer any more.
+            self._write({"type": "control_cancel_request", "request_id": id})
+            raise
+
+
+class RemoteUser(ControlChannel):
+    """The user interface of a program at the other end, which is asked by `can_use_tool` requests."""
 
     async def ask_permission(self, request: PermissionRequest, decision: RuleDecision) -> PermissionAnswer:
         """Ask the program whether a tool call may run."""
@@ -175,18 +200,7 @@ class RemoteUser:
         return PermissionAnswer(allowed=allowed, words="" if allowed else str(answer.response.get("message") or ""))
 
     async def _ask(self, tool: str, input: Json, **fields: object) -> ControlResponse:
-        request = {"subtype": "can_use_tool", "tool_name": tool, "input": input, **fields}
-        id = self._new_id()
-        waiting: asyncio.Future[ControlResponse] = asyncio.get_running_loop().create_future()
-        self._pending[id] = waiting
-        self._write({"type": "control_request", "request_id": id, "request": request})
-        try:
-            return await waiting
-        except asyncio.CancelledError:
-            self._pending.pop(id, None)
-            # The program can take its own question away: nobody waits for the answer any more.
-            self._write({"type": "control_cancel_request", "request_id": id})
-            raise
+        return await self.send({"subtype": "can_use_tool", "tool_name": tool, "input": input, **fields})
 
 
 def _suggest_updates(request: PermissionRequest, decision: RuleDecision) -> list[Json]:

@@ -16,12 +16,13 @@ from contextlib import suppress
 
 from unspool.client import events
 from unspool.client.headless import control_protocol, stream_json
+from unspool.client.headless.initialize_request import parse_initialization
 from unspool.client.headless.stream_json import StreamJsonEncoder
 from unspool.client.tool_result import Json
 from unspool.client.ui import slash_commands
 from unspool.client.ui.input_lines import read_lines
 from unspool.client.ui.open_chat import OpenedChat, resolve_model
-from unspool.errors import UnspoolError
+from unspool.errors import UnspoolError, UsageError
 from unspool.format import FORMAT_VERSION
 
 
@@ -43,6 +44,9 @@ class HeadlessRun:
         self._opened, self._chat = opened, opened.chat
         self._output, self._write, self._complain, self._new_id = output, write, complain, new_id
         self._replay = replay
+        self._is_initialized = False
+        self._structured: Json | None = None
+        """The structured output of this turn."""
         self._encoder = StreamJsonEncoder(self._chat.session_id, new_id, partial=partial)
         self._failed: events.TurnFailed | None = None
         self._ended: events.TurnEnded | None = None
@@ -75,7 +79,7 @@ class HeadlessRun:
         return self._exit_code()
 
     async def _turn(self, prompt: str | list[Json], uuid: str | None = None) -> None:
-        self._failed = self._ended = None
+        self._failed = self._ended = self._structured = None
         if self._output == "stream-json":
             self._print(self._init_object())
             if self._replay:
@@ -91,9 +95,14 @@ class HeadlessRun:
             self._failed = event
         elif type(event) is events.TurnEnded:
             self._ended = event
+        elif type(event) is events.CallEnded and event.name == "StructuredOutput" and not event.is_error:
+            self._structured = event.input
+        elif type(event) is events.HookReported:
+            for notice in event.notices:
+                self._complain(notice, None)
         if self._output == "stream-json":
             for value in self._encoder.objects(event):
-                self._print(value)
+                self._print(self._with_output(value))
         elif type(event) is events.TurnEnded:
             self._print_result(event)
         if type(event) is events.TurnEnded:
@@ -105,9 +114,14 @@ class HeadlessRun:
 
         if self._output == "json":
             id, session = self._new_id(), self._chat.session_id
-            self._print(stream_json.result_object(ended, self._failed, session, id))
+            self._print(self._with_output(stream_json.result_object(ended, self._failed, session, id)))
         elif ended.text:
             self._write(clean(ended.text))
+
+    def _with_output(self, value: Json) -> Json:
+        """Return an object to print; a result has the structured output that the turn gave."""
+        has_output = value["type"] == "result" and self._structured is not None
+        return {**value, "structured_output": self._structured} if has_output else value
 
     def _report_failure(self, ended: events.TurnEnded) -> None:
         if self._failed is not None:
@@ -126,7 +140,7 @@ class HeadlessRun:
                 case control_protocol.UserMessage():
                     self._prompts.put_nowait(message)
                 case control_protocol.ControlRequest():
-                    self._print(self._handle_control(message))
+                    self._print(self._handle_control(message, remote))
                 case control_protocol.ControlResponse() if remote is not None:
                     remote.resolve(message)
                 case control_protocol.InvalidInput(reason=reason):
@@ -136,11 +150,14 @@ class HeadlessRun:
             remote.close()
         self._prompts.put_nowait(None)
 
-    def _handle_control(self, control: control_protocol.ControlRequest) -> Json:
+    def _handle_control(
+        self, control: control_protocol.ControlRequest, remote: control_protocol.ControlChannel | None
+    ) -> Json:
         """Apply a control request to the chat and return the response."""
         try:
             match control.request:
                 case {"subtype": "initialize"}:
+                    self._initialize(control.request, remote)
                     return control_protocol.success_response(control.id, self._capabilities())
                 case {"subtype": "interrupt"}:
                     self._chat.interrupt()
@@ -158,10 +175,31 @@ class HeadlessRun:
             return control_protocol.error_response(control.id, error.message)
         return control_protocol.success_response(control.id)
 
+    def _initialize(self, request: Json, remote: control_protocol.ControlChannel | None) -> None:
+        """Register the hooks of the program; its agents were given when the chat was opened."""
+        if remote is None:
+            return
+        if self._is_initialized:
+            raise UsageError("already initialized")
+        given = parse_initialization(request, remote)
+        for agent in given.agents:
+            if self._chat.services.agents.get(agent.name) != agent:
+                raise UsageError(f"the agent `{agent.name}` comes too late: send `initialize` first")
+        self._chat.services.hooks.add(given.hooks)
+        self._is_initialized = True
+
     def _capabilities(self) -> Json:
         listed = slash_commands.headless_commands(self._opened)
         commands = [{"name": name, "description": text, "argumentHint": ""} for name, text in listed.items()]
-        return {"commands": commands, "output_style": "default", "available_output_styles": ["default"], "models": []}
+        return {
+            "commands": commands,
+            "output_style": "default",
+            "available_output_styles": ["default"],
+            "models": [],
+            # Without these the SDK refuses hooks with `on_failure`.
+            "hook_on_failure_supported": True,
+            "hooks_applied": True,
+        }
 
     def _init_object(self) -> Json:
         return stream_json.init_object(

@@ -20,6 +20,8 @@ from unspool.client import events
 from unspool.client.command_sandbox import CommandSandbox
 from unspool.client.compaction.token_window import TokenWindow
 from unspool.client.config import ChatRuntime, ChatSettings, TurnLimits
+from unspool.client.hooks.registry import HookRegistry
+from unspool.client.loop.agent_hooks import AgentHooks
 from unspool.client.loop.compaction_policy import CompactionPolicy
 from unspool.client.loop.inbox import EventQueue, InputQueue
 from unspool.client.loop.loop import AgentLoop
@@ -29,7 +31,7 @@ from unspool.client.loop.tool_calls import PermissionCheck, RunTool, ToolRunner,
 from unspool.client.loop.usage_totals import TurnUsage, UsageSums
 from unspool.client.prompt.agent_definitions import AgentDefinition, select_tools
 from unspool.client.session.file_backups import FileBackups
-from unspool.client.session.transcript import Transcript
+from unspool.client.session.transcript import Transcript, drop_thinking
 from unspool.client.tool import Tool
 from unspool.client.tool_context import AgentTask, ToolBackends, ToolContext, WebAccess
 from unspool.client.tool_result import Json, ToolOutcome
@@ -54,6 +56,8 @@ class Services(NamedTuple):
     """Tells whether a rule denies reading a file: searches leave it out."""
     sandbox: CommandSandbox | None = None
     """The sandbox of commands; None: they run without one."""
+    hooks: HookRegistry = HookRegistry()
+    """The hooks that are called on events."""
     make_window: Callable[[str, int | None], TokenWindow] = TokenWindow
     """Called with a model and the size of the context window that the user has set."""
 
@@ -106,7 +110,11 @@ class ChatAgent:
         self.depth: int = parent.depth + 1 if parent else 0
         self.queue = EventQueue()
         self.input = InputQueue(transcript, self.queue.emit)
-        subagent_limits = TurnLimits(tokens=settings.max_total_tokens, cost_micros=settings.max_cost_micros)
+        subagent_limits = TurnLimits(
+            steps=definition.max_steps if definition else None,
+            tokens=settings.max_total_tokens,
+            cost_micros=settings.max_cost_micros,
+        )
         self.usage = TurnUsage(subagent_limits if parent else settings.limits, runtime.clock)
         self.tools: tuple[Tool, ...] = services.tools
         if parent and definition:
@@ -116,6 +124,14 @@ class ChatAgent:
         self.side_effects = ToolSideEffects(
             self.context, transcript, shared.transcript, shared.backups, self.queue.emit
         )
+        self.hooks = AgentHooks(
+            registry=services.hooks,
+            context=self.context,
+            transcript=transcript,
+            session_file=shared.transcript.writer.path,
+            queue=self.queue,
+            agent_type=definition.name if definition else None,
+        )
         self.compaction = CompactionPolicy(
             window=services.make_window(model, settings.window),
             transcript=transcript,
@@ -124,6 +140,7 @@ class ChatAgent:
             build_request=self._build_request,
             add_usage=self.usage.add,
             after_boundary=(lambda: None) if parent else shared.after_boundary,
+            hooks=self.hooks,
         )
         self.tool_runner = ToolRunner(
             tools={tool.name: tool for tool in with_former_names(self.tools, [*services.agents.values()])},
@@ -133,6 +150,7 @@ class ChatAgent:
             permissions=services.permissions,
             run_tool=services.run_tool,
             side_effects=self.side_effects,
+            hooks=self.hooks,
             agent=definition.name if definition else None,
         )
         self.loop = AgentLoop(
@@ -148,15 +166,33 @@ class ChatAgent:
                 usage=self.usage,
                 build_request=self._build_request,
                 endpoint=shared.endpoint,
+                has_fallback=lambda: self._fallback_model() is not None,
+                fall_back=self._fall_back,
             ),
             tools=self.tool_runner,
             usage=self.usage,
+            hooks=self.hooks,
         )
 
     def set_model(self, model: str) -> None:
         """Continue with another model."""
         self.model = model
         self.compaction.window.change_model(model)
+
+    def _fallback_model(self) -> str | None:
+        model = self.shared.settings.fallback_model
+        return None if model is None or model == self.model else model
+
+    def _fall_back(self) -> events.FeatureDisabled | None:
+        """Continue with the fallback model, if there is one that does not answer already."""
+        model, earlier = self._fallback_model(), self.model
+        if model is None:
+            return None
+        # Thinking of one model is not sent to another.
+        conversation = self.transcript.conversation
+        conversation.replace(drop_thinking(conversation.messages))
+        self.set_model(model)
+        return events.FeatureDisabled(what=f"`{earlier}` does not answer", why=f"`{model}` answers instead")
 
     def _make_backends(self, parent: ChatAgent | None) -> ToolBackends:
         services, web = self.shared.services, parent.context.web if parent else None

@@ -21,6 +21,7 @@ import msgspec
 from unspool.api import ApiResponse, ResponseAccumulator, RetryWait
 from unspool.client import events
 from unspool.client.compaction.token_window import TokenWindow
+from unspool.client.loop.agent_hooks import AgentHooks
 from unspool.client.loop.inbox import Emit, EventQueue, JobEnded
 from unspool.client.loop.request import MIN_THINKING_BUDGET
 from unspool.client.protocols import Model
@@ -48,6 +49,7 @@ class CompactionPolicy:
     build_request: Callable[[], tuple[Json, tuple[str, ...]]]
     add_usage: Callable[[str | None, Json], object]
     after_boundary: Callable[[], None]
+    hooks: AgentHooks
     tokens: int = field(default=0, init=False)
     """About how many tokens the next request has."""
     _refusals: int = field(default=0, init=False)
@@ -113,16 +115,20 @@ class CompactionPolicy:
         from unspool.client.compaction import compact
 
         work: Coroutine[Any, Any, CompactedMessages | None]
+        ask = _SummaryRequests(self, trigger, hint).ask
         if trigger == "manual":
-            work = compact.summarize(body, self.window, self._ask, hint)
+            work = compact.summarize(body, self.window, ask, hint)
         else:
-            work = compact.compact_if_needed(body, self.window, self._ask, coming=coming or ())
+            work = compact.compact_if_needed(body, self.window, ask, coming=coming or ())
         job = self.queue.start("room", work)
         try:
             while True:
                 item = await self.queue.take()
                 if isinstance(item, JobEnded) and item.job is job:
                     break
+                if isinstance(item, events.HookReported):
+                    for record in item.records:
+                        self.transcript.write_attachment(record)
                 if isinstance(item, events.ChatEvent):
                     emit(cast("events.AnyEvent", item))
         finally:
@@ -131,6 +137,8 @@ class CompactionPolicy:
         result: CompactedMessages | None = job.result()
         if result is not None:
             emit(self._apply(result, trigger))
+            if result.summary is not None:
+                await self.hooks.on_compaction_end()
 
     def _apply(self, result: CompactedMessages, trigger: Trigger) -> events.ContextCompacted:
         if not result.fits:
@@ -149,7 +157,7 @@ class CompactionPolicy:
         self.tokens = self.window.used = result.after
         return events.ContextCompacted(trigger=trigger, how=result.how, before=result.before, after=result.after)
 
-    async def _ask(self, body: Json) -> ApiResponse:
+    async def ask(self, body: Json) -> ApiResponse:
         """Request a summary; it is no part of the conversation, but its usage counts."""
         accumulator = ResponseAccumulator()
         async with aclosing(self.model.events(body)) as stream:
@@ -160,3 +168,25 @@ class CompactionPolicy:
         response = accumulator.response()
         self.add_usage(response.model, response.usage)
         return response
+
+
+class _SummaryRequests:
+    """The requests for the summary of one compaction: before the first one the `PreCompact` hooks are run."""
+
+    def __init__(self, policy: CompactionPolicy, trigger: Trigger, hint: str) -> None:
+        self._policy, self._trigger, self._hint = policy, trigger, hint
+        self._instructions: str | None = None
+
+    async def ask(self, body: Json) -> ApiResponse:
+        """Request a summary, with what hooks want it to keep; `ApiFailed` if a hook refuses it."""
+        if self._instructions is None:
+            verdict = await self._policy.hooks.before_compaction(self._trigger, self._hint)
+            if verdict.blocks or verdict.stops is not None:
+                why = "; ".join(verdict.blocks) or verdict.stops
+                raise ApiFailed(f"a PreCompact hook refused the summary: {why}", hint="see `hooks` in the settings")
+            self._instructions = "\n".join(verdict.contexts)
+        if self._instructions:
+            *earlier, last = body["messages"]
+            content = [*to_blocks(last["content"]), {"type": "text", "text": self._instructions}]
+            body = {**body, "messages": [*earlier, {**last, "content": content}]}
+        return await self._policy.ask(body)

@@ -20,13 +20,15 @@ from unspool.api import ApiResponse
 from unspool.client import events
 from unspool.client.compaction.token_window import parse_too_long
 from unspool.client.events import Ending
+from unspool.client.hooks.registry import HookVerdict
+from unspool.client.loop.agent_hooks import MAX_STOP_BLOCKS, AgentHooks
 from unspool.client.loop.compaction_policy import CompactionPolicy
 from unspool.client.loop.inbox import Emit, EventQueue, Interrupted, ListenerFailed
 from unspool.client.loop.model_calls import ModelCalls
 from unspool.client.loop.tool_calls import ToolRunner
 from unspool.client.loop.usage_totals import TurnUsage
 from unspool.client.session import wordings
-from unspool.client.session.transcript import THINKING_TYPES, Transcript
+from unspool.client.session.transcript import THINKING_TYPES, Transcript, text_of
 from unspool.client.tool_result import Json
 from unspool.errors import ApiFailed, UnspoolError, Unwritable
 
@@ -43,6 +45,12 @@ class TurnPrompt(NamedTuple):
     """Writes the prompt, and returns its text and its uuid."""
     prepare: Callable[[], None] = lambda: None
     """Called before anything else is written."""
+    session_source: str | None = None
+    """How the session starts with this prompt: `startup` or `resume`; None: it has started already."""
+
+
+class _PromptRefused(Exception):
+    """A hook refused the prompt, which was not written."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -56,6 +64,9 @@ class AgentLoop:
     model_calls: ModelCalls
     tools: ToolRunner
     usage: TurnUsage
+    hooks: AgentHooks
+    _stop_blocks: int = field(default=0, init=False)
+    """How often hooks have sent the model back to work in this turn."""
     _continuations: int = field(default=0, init=False)
     _ending: Ending = field(default="failed", init=False)
     _text: str = field(default="", init=False)
@@ -70,13 +81,15 @@ class AgentLoop:
                 await self.compaction.before_request()
                 await self.model_calls.next_response()
                 await self._run_tools()
-                if self._is_finished():
+                if await self._is_over():
                     break
             else:
                 self._ending = limit
         except Interrupted:
             self._ending = "max_seconds" if self.usage.is_out_of_time() else "interrupted"
             self._write_interrupt()
+        except _PromptRefused as refused:
+            self._ending, self._text = "hook_stopped", str(refused)
         except (asyncio.CancelledError, ListenerFailed):
             self._write_interrupt()
             raise
@@ -94,6 +107,7 @@ class AgentLoop:
         self.tools.denials.clear()
         self.usage.reset()
         self._continuations, self._ending, self._text = 0, "failed", ""
+        self._stop_blocks = 0
         seconds = self.usage.limits.seconds
         return None if seconds is None else asyncio.get_running_loop().call_later(seconds, self.queue.interrupt)
 
@@ -102,8 +116,19 @@ class AgentLoop:
         compacted: list[events.AnyEvent] = []
         interrupt: Interrupted | None = None
         prompt.prepare()
+        said = text_of(prompt.content)
+        if self.hooks.agent_type is None:
+            try:
+                hooked = await self.hooks.on_prompt(said, prompt.session_source)
+            except Interrupted as error:
+                hooked, interrupt = HookVerdict(), error
+        else:
+            hooked = await self.hooks.on_subagent_start()
+        if hooked.blocks or hooked.stops is not None:
+            self._refuse(said, hooked)
         try:
-            await self.compaction.before_prompt(prompt.content, compacted.append)
+            if interrupt is None:
+                await self.compaction.before_prompt(prompt.content, compacted.append)
         except Interrupted as error:
             interrupt = error
         except ApiFailed:
@@ -111,8 +136,42 @@ class AgentLoop:
         text, uuid = prompt.write()
         for event in (events.TurnBegan(text=text, uuid=uuid), *compacted):
             self.queue.emit(event)
+        self.hooks.write(hooked)
         if interrupt is not None:
             raise interrupt
+
+    def _refuse(self, said: str, hooked: HookVerdict) -> None:
+        """Write that hooks refused the prompt, and end the turn without it."""
+        if hooked.blocks:
+            text = "UserPromptSubmit operation blocked by hook:\n" + "\n".join(hooked.blocks)
+        else:
+            text = f"Operation stopped by hook: {hooked.stops}"
+        text = f"{text}\n\nOriginal prompt: {said}"
+        uuid = self.transcript.write_refused_prompt(text)
+        self.queue.emit(events.TurnBegan(text=said, uuid=uuid))
+        raise _PromptRefused(text)
+
+    async def _is_over(self) -> bool:
+        """Tell whether the turn ends here: the model has finished, or a hook ends it."""
+        if self.tools.stopped is not None:
+            self._ending, self._text = "hook_stopped", self.tools.stopped
+            return True
+        return self._is_finished() and not await self._is_sent_back()
+
+    async def _is_sent_back(self) -> bool:
+        """Run the stop hooks of a turn that ended by itself; tell whether one sends the model back to work."""
+        if self._ending not in ("end_turn", "stop_sequence"):
+            return False
+        hooked = await self.hooks.on_stop(self._text, active=self._stop_blocks > 0)
+        if not hooked.blocks or hooked.stops is not None:
+            return False
+        self._stop_blocks += 1
+        if self._stop_blocks > MAX_STOP_BLOCKS:
+            notice = f"stop hooks blocked the end of the turn {MAX_STOP_BLOCKS} times: it ends all the same"
+            self.queue.emit(events.HookReported(records=(), notices=(notice,)))
+            return False
+        self.transcript.write_meta("Stop hook feedback:\n" + "\n".join(hooked.blocks))
+        return True
 
     async def _run_tools(self) -> None:
         calls = self.model_calls

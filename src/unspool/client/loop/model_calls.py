@@ -41,6 +41,8 @@ from unspool.errors import ApiFailed
 MAX_HOLD_SECONDS = 0.05
 MAX_REQUESTS = 10
 """How often one request is sent in all."""
+OVERLOADED = 529
+TRIES_BEFORE_FALLBACK = 3
 MAX_BREAKS = 4
 """How often a response may break off in a row."""
 
@@ -171,6 +173,9 @@ class ModelCalls:
     usage: TurnUsage
     build_request: Callable[[], tuple[Json, tuple[str, ...]]]
     endpoint: EndpointKnowledge
+    has_fallback: Callable[[], bool]
+    fall_back: Callable[[], events.FeatureDisabled | None]
+    """Changes to the fallback model and says so; None: there is none, or it answers already."""
     response: api.ApiResponse = field(default_factory=api.ApiResponse, init=False)
     """The last one."""
     malformed: dict[str, str] = field(default_factory=dict, init=False)
@@ -234,6 +239,8 @@ class ModelCalls:
         """Prepare another request after a refusal: without a feature, or shorter; else pass the error on."""
         if (disabled := self.endpoint.learn_refusal(failed)) is not None:
             self.queue.emit(disabled)
+        elif _needs_other_model(failed) and (changed := self.fall_back()) is not None:
+            self.queue.emit(changed)
         elif self.compaction.learn_refusal(failed):
             await self.compaction.before_request()
         else:
@@ -244,6 +251,12 @@ class ModelCalls:
         async with aclosing(self.runtime.model.events(body, betas)) as stream:
             async for event in stream:
                 put(event)
+                # Claude Code changes the model after the third refusal too, and does not wait until all tries are used.
+                if isinstance(event, api.RetryWait) and self._gives_up(event):
+                    raise ApiFailed(event.reason, status=event.status)
+
+    def _gives_up(self, wait: api.RetryWait) -> bool:
+        return wait.status == OVERLOADED and wait.attempt >= TRIES_BEFORE_FALLBACK and self.has_fallback()
 
     def _count_usage(self) -> events.ResponseDone:
         response = self.response
@@ -266,3 +279,8 @@ class ModelCalls:
         seconds = self.runtime.pause(breaks)
         self.transcript.write_retry(reason, None, seconds, breaks)
         return events.RetryScheduled(seconds=seconds, attempt=breaks, reason=reason)
+
+
+def _needs_other_model(failed: ApiFailed) -> bool:
+    """Tell whether a request failed for its model: it is overloaded, or not offered."""
+    return failed.status == OVERLOADED or (failed.status == 404 and "model" in failed.message)

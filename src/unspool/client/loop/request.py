@@ -25,6 +25,7 @@ from unspool.client.tool_result import Json
 from unspool.errors import ApiFailed
 
 INTERLEAVED = "interleaved-thinking-2025-05-14"
+EFFORT = "effort-2025-11-24"
 MIN_THINKING_BUDGET = 1024
 """The API refuses a smaller budget."""
 _CACHE_MARK: Json = {"type": "ephemeral"}
@@ -33,6 +34,7 @@ _BUDGETED_THINKING = re.compile(r"claude-(3-7|(opus|sonnet|haiku)-4(-[0-5])?(-\d
 _NAMES_IN_REFUSALS = {
     "betas": ("anthropic-beta", "beta header", "betas", "-2025-"),
     "caching": ("cache_control", "prompt caching", "prompt_caching"),
+    "effort": ("output_config", "effort"),
     # Before "thinking": a refused signature names both, and only the signatures have to go.
     "signatures": ("signature",),
     "thinking": ("thinking", "budget_tokens"),
@@ -41,6 +43,7 @@ _NAMES_IN_REFUSALS = {
 }
 """What a refusal names, by feature; the first that fits counts."""
 _EFFECTS = {
+    "effort": "the model chooses its effort",
     "caching": "prompt caching is off",
     "signatures": "earlier thinking is not sent",
     "thinking": "thinking is off",
@@ -54,6 +57,7 @@ class EndpointFeatures(msgspec.Struct, frozen=True, kw_only=True):
     """The features that an endpoint has not refused so far."""
 
     caching: bool = True
+    effort: bool = True
     signatures: bool = True
     thinking: bool = True
     betas: bool = True
@@ -97,12 +101,18 @@ def build_request(
     thinking = _thinking(settings, sent) if features.thinking else None
     if thinking is not None:
         body["thinking"] = thinking
+    if settings.effort is not None and features.effort:
+        body["output_config"] = {"effort": settings.effort}
     # An endpoint that does not know a beta refuses the request: none is sent that the request does not need.
     betas = []
     if features.betas and thinking is not None and thinking["type"] == "enabled":
         betas.append(INTERLEAVED)
     if features.betas and settings.model.endswith("[1m]"):
         betas.append("context-1m-2025-08-07")
+    if features.betas and "output_config" in body:
+        betas.append(EFFORT)
+    if features.betas:
+        betas += [beta for beta in settings.betas if beta not in betas]
     return body, tuple(betas)
 
 
@@ -128,8 +138,8 @@ def _thinking(settings: ChatSettings, messages: Sequence[Json]) -> Json | None:
     budget, model = settings.thinking, settings.model
     if budget == 0 or _NO_THINKING.match(model):
         return None
-    if budget is None and not model.startswith("claude-"):
-        return None
+    if budget is None and (not model.startswith("claude-") or model.startswith("claude-3-7")):
+        return None  # of 3.7, Claude Code 2.1.325 asks for no thinking
     if budget is None and not _BUDGETED_THINKING.match(model):
         return {"type": "adaptive"}
     if _began_without_thinking(messages):

@@ -5,7 +5,9 @@ Rules
   2. Calls that only read run together; any other call runs alone, in its turn.
   3. Results are written in the order of the calls, each as soon as those before it are.
   4. The user is asked about one call at a time.
-  5. A file that was changed is in a snapshot before the next request is sent.
+  5. Before permission the hooks of a call are run. What they deny does not run. An input that they changed is judged as
+     if the model had sent it. A hook that allows stands for the user's yes: rules that deny or ask go before it.
+  6. A file that was changed is in a snapshot before the next request is sent.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ import msgspec
 
 from unspool.client import events
 from unspool.client.command_sandbox import SandboxLevel
+from unspool.client.hooks.registry import HookVerdict
+from unspool.client.loop.agent_hooks import AgentHooks, with_contexts
 from unspool.client.loop.inbox import Emit, EventQueue, Interrupted, JobEnded, ListenerFailed
 from unspool.client.protocols import PermissionAnswer, PermissionRequest
 from unspool.client.session import wordings
@@ -83,11 +87,14 @@ class ToolRunner:
     permissions: PermissionCheck
     run_tool: RunTool
     side_effects: ToolSideEffects
+    hooks: AgentHooks
     agent: str | None
     is_running: bool = field(default=False, init=False)
     """Whether calls of the last response have no result yet."""
     denials: list[Json] = field(default_factory=list, init=False)
     """The calls of this turn that were not allowed."""
+    stopped: str | None = field(default=None, init=False)
+    """Why a hook ended the turn; None: none did."""
     _reasons: dict[str, str] = field(default_factory=dict, init=False)
     """Why calls of the last response were not allowed, by call id."""
     _jobs: dict[str, asyncio.Task[ToolOutcome]] = field(default_factory=dict, init=False)
@@ -99,6 +106,7 @@ class ToolRunner:
         pending = [self._parse_call(block) for block in blocks]
         results: dict[str, ToolOutcome] = {id: _malformed_outcome(text) for id, text in malformed.items()}
         self._reasons.clear()
+        self.stopped = None
         self._jobs, self._is_stopped, self.is_running = {}, False, True
         try:
             for batch in _batches([call for call in pending if call.id not in results]):
@@ -117,7 +125,11 @@ class ToolRunner:
     async def _run_batch(
         self, batch: list[RequestedCall], results: dict[str, ToolOutcome], pending: list[RequestedCall]
     ) -> None:
-        """Run calls side by side, and write their results."""
+        """Run calls side by side, and write their results; none is run after a hook has ended the turn."""
+        if (stopped := self.stopped) is not None:
+            text = f"This call was not made: a hook ended the turn ({stopped})."
+            results |= {call.id: self._deny(call, text, stopped) for call in batch}
+            return
         self._jobs = {call.id: self.queue.start(call.id, self._run_call(call)) for call in batch}
         running = {*self._jobs}
         while running:
@@ -129,6 +141,9 @@ class ToolRunner:
             elif isinstance(item, events.ChatEvent):
                 if isinstance(item, events.CallProgressed):
                     self.transcript.write_progress(item.id, item.data)
+                elif isinstance(item, events.HookReported):
+                    for record in item.records:
+                        self.transcript.write_attachment(record)
                 self.queue.emit(cast("events.AnyEvent", item))
 
     async def _run_call(self, call: RequestedCall) -> ToolOutcome:
@@ -138,30 +153,91 @@ class ToolRunner:
         # Before permission: nobody is asked about a call that cannot be made.
         if (invalid := check_input(call.tool, call.input)) is not None:
             return invalid
-        refusal = await self._ask_permission(call, call.tool)
-        if refusal is not None:
-            return refusal
-        self.queue.put(events.CallBegan(id=call.id, name=call.name, input=call.input, target=call.target))
-        return await self.run_tool(call.tool, call.input, self.context, call.id)
+        return await self._run_known_call(call, call.tool)
 
-    async def _ask_permission(self, call: RequestedCall, tool: Tool) -> ToolOutcome | None:
-        """Return None if a call is allowed, by the rules or by the user; else the result that refuses it."""
-        decision = self.permissions.judge(tool.name, call.input, self.context)
+    async def _run_known_call(self, call: RequestedCall, tool: Tool) -> ToolOutcome:
+        """Run a call whose input fits its tool, with the hooks before and after it."""
+        hooked = await self.hooks.before_call(tool.name, call.input, call.id)
+        if hooked.stops is not None:
+            self.stopped = hooked.stops
+            return with_contexts(self._deny_by_hook(call, "PreToolUse", hooked.stops), hooked)
+        if hooked.permission == "deny":
+            return with_contexts(self._deny_by_hook(call, "PreToolUse", hooked.reason), hooked)
+        if hooked.updated_input is not None:
+            call = call._replace(input=hooked.updated_input)
+            if (invalid := check_input(tool, call.input)) is not None:
+                return with_contexts(invalid, hooked)
+        allowed = await self._ask_permission(call, tool, hooked)
+        if isinstance(allowed, ToolOutcome):
+            return with_contexts(allowed, hooked)
+        self.queue.put(events.CallBegan(id=call.id, name=call.name, input=allowed.input, target=allowed.target))
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        outcome = await self.run_tool(tool, allowed.input, self.context, call.id)
+        milliseconds = round((clock() - began) * 1000)
+        after = await self.hooks.after_call(tool.name, allowed.input, call.id, outcome, milliseconds)
+        if after.stops is not None:
+            self.stopped = after.stops
+        return with_contexts(outcome, hooked, after)
+
+    async def _ask_permission(
+        self, call: RequestedCall, tool: Tool, hooked: HookVerdict
+    ) -> RequestedCall | ToolOutcome:
+        """Return a call that is allowed, as it is to be made; else the result that refuses it."""
+        decision = self._judge(tool, call.input, hooked)
         if decision.behaviour == "ask":
             async with self.context.question_lock:
                 # While this call waited for its turn, the user may have given a rule that decides it.
-                decision = self.permissions.judge(tool.name, call.input, self.context)
+                decision = self._judge(tool, call.input, hooked)
                 if decision.behaviour == "ask":
+                    answered = await self.hooks.on_question(tool.name, call.input, call.id, [])
+                    if (decided := self._decide_by_hook(call, tool, answered)) is not None:
+                        return decided
                     request = make_permission_request(call, tool, self.context, self.permissions)
                     if isinstance(request, ToolOutcome):
                         return request
                     request = msgspec.structs.replace(request, agent=self.agent)
+                    self.hooks.notify(f"Claude needs your permission to use {tool.name}", "permission_prompt")
                     answer = await self.context.user.ask_permission(request, decision)
-                    return self._apply_answer(call, decision, answer)
+                    return self._apply_answer(call, decision, answer) or call
         if decision.behaviour == "deny":
             return self._deny(call, f"Permission to use {tool.name} has been denied: {decision.why}", decision.why)
         set_sandbox_level(self.context, call.id, decision.sandbox)
-        return None
+        return call
+
+    def _judge(self, tool: Tool, input: Json, hooked: HookVerdict) -> RuleDecision:
+        """Return what the rules say of a call, and where they leave it open, what a hook says."""
+        decision = self.permissions.judge(tool.name, input, self.context)
+        if hooked.permission == "ask" and decision.behaviour == "allow":
+            return RuleDecision(behaviour="ask", why=f"a hook asks: {hooked.reason}", source="hook")
+        # A rule that asks was written to be asked by: the hook does not answer for the user then.
+        if hooked.permission == "allow" and decision.behaviour == "ask" and decision.rule is None:
+            return RuleDecision(behaviour="allow", why="a hook allows it", source="hook")
+        return decision
+
+    def _decide_by_hook(
+        self, call: RequestedCall, tool: Tool, answered: HookVerdict
+    ) -> RequestedCall | ToolOutcome | None:
+        """Return what `PermissionRequest` hooks decided about a call; None if they did not."""
+        if answered.permission == "deny":
+            if answered.interrupts:
+                self.stopped = answered.reason
+            return self._deny_by_hook(call, "PermissionRequest", answered.reason)
+        if answered.permission != "allow":
+            return None
+        if answered.updated_input is not None:
+            call = call._replace(input=answered.updated_input)
+            if (invalid := check_input(tool, call.input)) is not None:
+                return invalid
+            decision = self.permissions.judge(tool.name, call.input, self.context)
+            if decision.behaviour == "deny":
+                return self._deny(call, f"Permission to use {tool.name} has been denied: {decision.why}", decision.why)
+        set_sandbox_level(self.context, call.id, None)
+        return call
+
+    def _deny_by_hook(self, call: RequestedCall, event: str, reason: str) -> ToolOutcome:
+        name = call.tool.name if call.tool else call.name
+        return self._deny(call, f"{event}:{name} hook error: {reason}", reason)
 
     def _apply_answer(
         self, call: RequestedCall, decision: RuleDecision, answer: PermissionAnswer

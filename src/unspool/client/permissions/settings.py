@@ -2,7 +2,7 @@
 
 Rules
   1. A file of the folder is not even read before the folder is trusted.
-  2. Of single values the nearest counts: flag, local, project, user.
+  2. Of single values the nearest counts: flag, local, project, user. What `--settings` gives counts as a flag.
   3. A file that cannot be read as settings stops everything: rules in it that deny would not hold.
 """
 
@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from unspool.errors import Refused, Unreadable
-from unspool.files import atomic, list_settings_files
+from unspool.files import SettingsFile, atomic, list_settings_files
 from unspool.permissions import (
     EffectiveSettings,
     PermissionRule,
@@ -25,16 +26,48 @@ from unspool.permissions import (
 )
 
 
+class SettingsSelection(NamedTuple):
+    """Which settings a chat uses, where it does not use all files."""
+
+    sources: tuple[str, ...] | None = None
+    """Of user, project and local; None: all."""
+    given: bytes | None = None
+    """Settings that the command line gives, as JSON."""
+
+
+ALL_SETTINGS = SettingsSelection()
+
+
+def read_settings(
+    config: Path, root: Path, *, trusted: bool, selection: SettingsSelection = ALL_SETTINGS
+) -> tuple[list[tuple[SettingsFile, bytes]], bool]:
+    """Return the settings that act in a folder, file by file, and whether the folder has some that do not."""
+    wanted = selection.sources
+    files = [file for file in list_settings_files(config, root) if wanted is None or file.source in wanted]
+    acting = [file for file in files if trusted or file.source == "user"]
+    is_ignored = any(Path(file.path).exists() for file in files if file not in acting)
+    found = [(file, file.read()) for file in acting]
+    if selection.given is not None:
+        found.append((SettingsFile("flag", "--settings", str(root.resolve())), selection.given))
+    return found, is_ignored
+
+
 def load_settings(
-    config: Path, root: Path, *, trusted: bool, allowed: Iterable[str] = (), disallowed: Iterable[str] = ()
+    config: Path,
+    root: Path,
+    *,
+    trusted: bool,
+    allowed: Iterable[str] = (),
+    disallowed: Iterable[str] = (),
+    selection: SettingsSelection = ALL_SETTINGS,
 ) -> EffectiveSettings:
     """Return the settings that apply in a folder, with the rules of flags; each flag may hold several rules."""
     settings = EffectiveSettings()
-    user, *own = list_settings_files(config, root)
-    if not trusted and any(Path(file.path).exists() for file in own):
+    found, is_ignored = read_settings(config, root, trusted=trusted, selection=selection)
+    if is_ignored:
         settings = EffectiveSettings(problems=(f"`{root}` is not trusted: its settings are ignored",))
-    for file in (user, *own) if trusted else (user,):
-        settings = add_settings(settings, file, file.read())
+    for file, data in found:
+        settings = add_settings(settings, file, data)
     rules = settings.rules
     allow, deny = (*rules.allow, *_parse_flags(allowed, root)), (*rules.deny, *_parse_flags(disallowed, root))
     added = tuple(_expand_home(folder) for folder in settings.added)

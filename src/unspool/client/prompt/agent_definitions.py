@@ -9,19 +9,23 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
 
 from unspool.client.prompt.definition_files import DefinitionFile, Definitions, load_definitions
 from unspool.client.prompt.text.markdown import parse_list
 from unspool.client.tool import Tool
-from unspool.errors import Unreadable
+from unspool.errors import Unreadable, UsageError
 from unspool.format.tools import AGENT_TOOLS, EDIT_TOOLS
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.:-]{0,63}", re.ASCII)
 _NEEDS_USER = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
 _CHANGING_TOOLS = (*sorted(EDIT_TOOLS | AGENT_TOOLS), "TodoWrite")
+_AGENT_FIELDS = frozenset({"description", "prompt", "tools", "disallowedTools", "model", "maxTurns"})
+"""What a program may say of an agent that it defines."""
 _AnyTool = TypeVar("_AnyTool", bound=Tool)
 
 _COMMON_PROMPT = (
@@ -39,13 +43,15 @@ class AgentDefinition(NamedTuple):
     prompt: str
     """Its system prompt."""
     source: str = "built in"
-    """Or user, or project."""
+    """Or user, project, program."""
     path: Path | None = None
     tools: tuple[str, ...] | None = None
     """The tools it has; None: all."""
     disallowed: tuple[str, ...] = ()
     model: str | None = None
     """None: that of its parent."""
+    max_steps: int | None = None
+    """How many requests it may make; None: no limit."""
 
 
 BUILT_IN_AGENTS = (
@@ -112,3 +118,40 @@ def _read_definition(file: DefinitionFile) -> AgentDefinition:
         disallowed=parse_list(fields.get("disallowedTools", "")),
         model=None if model == "inherit" else model,
     )
+
+
+class _GivenAgent(msgspec.Struct, frozen=True, rename="camel"):
+    description: str
+    prompt: str
+    tools: list[str] | None = None
+    disallowed_tools: list[str] | None = None
+    model: str | None = None
+    max_turns: int | None = None
+
+
+def parse_agents(value: Any) -> Iterator[AgentDefinition]:
+    """Yield the agents that a program or the command line defines, by name."""
+    if value is None:
+        return
+    if not isinstance(value, dict):
+        raise UsageError("`agents` is not an object")
+    for name, fields in value.items():
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"invalid agent name `{name}`")
+        for field, given in fields.items() if isinstance(fields, dict) else ():
+            if field not in _AGENT_FIELDS and given not in (None, False, [], {}, ""):
+                raise UsageError(f"`{field}` of the agent `{name}` is not supported", hint="leave the field out")
+        try:
+            agent = msgspec.convert(fields, _GivenAgent)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"the agent `{name}` is not valid: {str(error).lower()}") from None
+        yield AgentDefinition(
+            name,
+            agent.description,
+            agent.prompt,
+            source="program",
+            tools=None if agent.tools is None else tuple(agent.tools),
+            disallowed=tuple(agent.disallowed_tools or ()),
+            model=None if agent.model == "inherit" else agent.model,
+            max_steps=agent.max_turns,
+        )

@@ -240,6 +240,17 @@ class Transcript:
         self.writer.append_beside(lines.ProgressLine(data=data, tool_use_id=name, parent_tool_use_id=call_id))
         self._progress_lines += 1
 
+    def write_attachment(self, attachment: Json) -> None:
+        """Write how a hook ended; what it tells the model stands on a line of its own."""
+        # Beside the chain, as progress lines are: 2.0.x knows no attachments.
+        self.writer.append_beside(lines.AttachmentLine(attachment))
+
+    def write_refused_prompt(self, text: str) -> str:
+        """Write that a hook refused a prompt, in Claude Code's words; it is shown, and never sent."""
+        if self.writer.parent is None:
+            return self.new_id()  # a session that holds nothing else could not be resumed: it gets no file
+        return self.writer.append_message(lines.SystemLine("informational", text, "warning"))
+
     def close_open_calls(self, text: str) -> None:
         """Write an error as the result of each tool call that will not run."""
         for call_id in [*self._open_calls]:
@@ -319,7 +330,7 @@ class Transcript:
 
     def write_turn_duration(self, milliseconds: int) -> None:
         """Write how long a turn took; not for subagents."""
-        if not self.writer.envelope.is_sidechain:
+        if not self.writer.envelope.is_sidechain and self.writer.parent is not None:
             self.writer.append_message(lines.SystemLine("turn_duration", duration_ms=milliseconds))
 
     def _short_id(self) -> str:

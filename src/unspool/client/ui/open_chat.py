@@ -9,7 +9,7 @@ Rules
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,10 +18,12 @@ import msgspec
 from unspool.client.chat import Chat
 from unspool.client.command_sandbox import CommandSandbox
 from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
+from unspool.client.hooks.registry import HookRegistry, RegisteredHook
+from unspool.client.hooks.settings import HookSource, LoadedHooks, load_hooks
 from unspool.client.loop.agent import Services
 from unspool.client.permissions.kept_rules import KeptRules
 from unspool.client.permissions.policy import PermissionPolicy
-from unspool.client.permissions.settings import load_settings
+from unspool.client.permissions.settings import SettingsSelection, load_settings, read_settings
 from unspool.client.permissions.trust import TrustedFolders
 from unspool.client.prompt.agent_definitions import AgentDefinition, load_agent_definitions
 from unspool.client.prompt.custom_commands import CustomCommand, load_custom_commands
@@ -37,9 +39,11 @@ from unspool.client.web_access import WebClient
 from unspool.errors import Refused, UsageError
 from unspool.graph.context import context_window
 from unspool.paths import data_folder
+from unspool.permissions import decode_settings
 
 if TYPE_CHECKING:
     from unspool.client.protocols import UserInterface
+    from unspool.client.tools.structured_output import StructuredOutputTool
 
 
 MODEL_ALIASES = {"opus": "claude-opus-5-5", "sonnet": "claude-sonnet-5-5", "haiku": "claude-haiku-5-5"}
@@ -88,10 +92,22 @@ def trusted_folders(runtime: ChatRuntime | FolderContext) -> TrustedFolders:
     return TrustedFolders(data_folder(runtime.environment), Path(home) if home else None)
 
 
-def load_environment(config: Path, environment: Mapping[str, str]) -> dict[str, str]:
+def load_environment(config: Path, environment: Mapping[str, str], settings: ChatSettings) -> dict[str, str]:
     """Return the environment with the variables of the user's own settings, which take precedence."""
     # Only the user's own settings count here, whether or not the working folder is trusted.
-    return {**environment, **dict(load_settings(config, config, trusted=False).environment)}
+    loaded = load_settings(config, config, trusted=False, selection=_selection(settings))
+    return {**environment, **dict(loaded.environment)}
+
+
+def _selection(settings: ChatSettings) -> SettingsSelection:
+    return SettingsSelection(settings.setting_sources, settings.given_settings)
+
+
+def _load_hooks(settings: ChatSettings, runtime: ChatRuntime, *, trusted: bool) -> LoadedHooks:
+    root = runtime.cwd.resolve()
+    found, _ = read_settings(runtime.config, root, trusted=trusted, selection=_selection(settings))
+    sources = [HookSource(file.source, decode_settings(data, file.path)) for file, data in found]
+    return load_hooks(sources, runtime.environment, root)
 
 
 def explain_call(call: str, settings: ChatSettings, runtime: FolderContext) -> str:
@@ -124,17 +140,28 @@ def resolve_model(name: str) -> str:
 
 
 async def open_chat_from_settings(
-    start: SessionStart, settings: ChatSettings, runtime: ChatRuntime, user: UserInterface | None
+    start: SessionStart,
+    settings: ChatSettings,
+    runtime: ChatRuntime,
+    user: UserInterface | None,
+    given_agents: Sequence[AgentDefinition] = (),
 ) -> OpenedChat:
-    """Open a chat with the permissions, agents, commands and system prompt of its settings."""
+    """Open a chat with the permissions, agents, hooks, commands and system prompt of its settings.
+
+    `given_agents` are agents that a program defines; they go before those of files.
+    """
     root, trusted = runtime.cwd.resolve(), is_trusted(settings, runtime)
     rules = load_permissions(settings, runtime, trusted=trusted)
     settings = _apply_settings_files(settings, rules)
     agents = load_agent_definitions(runtime.config, root, trusted=trusted)
+    agents = agents._replace(by_name={**agents.by_name, **{agent.name: agent for agent in given_agents}})
     commands = load_custom_commands(runtime.config, root, trusted=trusted)
+    hooks = _load_hooks(settings, runtime, trusted=trusted)
     system_prompt = _system_prompt(settings, runtime, trusted=trusted)
+    structured = _structured_output(settings)
+    tools = _select_tools(settings, rules, tuple(agents.by_name.values()))
     services = Services(
-        tools=_select_tools(settings, rules, tuple(agents.by_name.values())),
+        tools=tools if structured is None else (*tools, structured),
         permissions=rules,
         run_tool=run_tool,
         system_prompt=system_prompt.blocks,
@@ -145,9 +172,16 @@ async def open_chat_from_settings(
         ),
         is_hidden=rules.make_hidden_filter(root, runtime.environment),
         sandbox=rules.sandbox,
+        hooks=HookRegistry((*hooks.hooks, *_output_hooks(structured)), runtime.new_id),
     )
     chat = await Chat.open(start, settings, runtime, user, services)
-    problems = (*rules.settings.problems, *agents.problems, *commands.problems, *system_prompt.problems)
+    problems = (
+        *rules.settings.problems,
+        *hooks.problems,
+        *agents.problems,
+        *commands.problems,
+        *system_prompt.problems,
+    )
     return OpenedChat(chat, rules, commands.by_name, tuple(agents.by_name), problems)
 
 
@@ -157,7 +191,12 @@ def load_permissions(
     """Return the permission rules that apply in a working folder."""
     root = runtime.cwd.resolve()
     loaded = load_settings(
-        runtime.config, root, trusted=trusted, allowed=settings.allowed, disallowed=settings.disallowed
+        runtime.config,
+        root,
+        trusted=trusted,
+        allowed=settings.allowed,
+        disallowed=settings.disallowed,
+        selection=_selection(settings),
     )
     # Claude Code's own key counts where no flag is given.
     mode = settings.sandbox or ("off" if loaded.sandbox is False else "on")
@@ -174,8 +213,28 @@ def _apply_settings_files(settings: ChatSettings, rules: PermissionPolicy) -> Ch
     # A mode that a flag names and that is not allowed is refused; one in a settings file is just not used.
     mode = settings.mode or (loaded.mode if loaded.mode and not loaded.mode_problem(loaded.mode) else None)
     model = resolve_model(settings.model or loaded.model or DEFAULT_MODEL)
+    fallback = resolve_model(settings.fallback_model) if settings.fallback_model else None
     added = (*settings.added, *map(Path, loaded.added))
-    return msgspec.structs.replace(settings, mode=mode, model=model, keeps_model=not settings.model, added=added)
+    return msgspec.structs.replace(
+        settings, mode=mode, model=model, keeps_model=not settings.model, added=added, fallback_model=fallback
+    )
+
+
+def _structured_output(settings: ChatSettings) -> StructuredOutputTool | None:
+    if settings.output_schema is None:
+        return None
+    from unspool.client.tools.structured_output import StructuredOutputTool
+
+    return StructuredOutputTool(settings.output_schema)
+
+
+def _output_hooks(tool: StructuredOutputTool | None) -> list[RegisteredHook]:
+    """Return the hook that reminds a model that ends its turn without the output that was asked for."""
+    if tool is None:
+        return []
+    from unspool.client.hooks.output_reminder import OutputReminder
+
+    return [RegisteredHook("Stop", OutputReminder(tool))]
 
 
 def _select_tools(

@@ -16,6 +16,7 @@ from unspool.client.ui.render import ChatRenderer
 from unspool.display import clean_line, units
 
 _ENDINGS = {
+    "hook_stopped": "a hook ended the turn",
     "interrupted": "interrupted; type what to do instead",
     "refusal": "the model declined to answer",
     "max_tokens": "the response was cut off at the output token limit",
@@ -145,6 +146,9 @@ class EventRenderer:
                 self._show(renderer.prompt(text) + "\n")
             case events.FeatureDisabled(what=what, why=why):
                 self._show(renderer.notice(f"{what} ({why})"))
+            case events.HookReported(notices=notices):
+                for notice in notices:
+                    self._show(renderer.notice(notice))
             case events.TaskEnded(id=id, status=status, description=words):
                 self._show(renderer.notice(f"{status} in the background: {words} ({id})"))
             case events.ModeChanged(mode=mode):

@@ -175,6 +175,12 @@ async def _call_tool(opened: OpenedChat, name: str, input: Json) -> str:
     if tool is None:
         return f"({name} does not exist)"
     call = RequestedCall(f"command_{chat.runtime.new_id()}", name, input, tool)
+    hooked = await chat.agent.hooks.before_call(name, input, call.id)
+    if hooked.permission == "deny" or hooked.stops is not None:
+        return f"({tool.target(input)}: not allowed, {hooked.reason or hooked.stops})"
+    if hooked.updated_input is not None:
+        input = hooked.updated_input
+        call = call._replace(input=input)
     decision = opened.permissions.judge(name, input, chat.context)
     is_allowed, level = decision.behaviour == "allow", decision.sandbox
     if decision.behaviour == "ask":

@@ -22,6 +22,7 @@ from unspool.client import events
 from unspool.client.chat import Chat
 from unspool.client.config import ChatOptions, ChatRuntime, SessionStart
 from unspool.client.permissions.trust import find_acting_files
+from unspool.client.prompt.agent_definitions import parse_agents
 from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserQuestion
 from unspool.client.ui import find_session, slash_actions, slash_commands, status_text
 from unspool.client.ui.choice import ChoiceOption, ChoicePrompt, ChoiceResult
@@ -344,7 +345,9 @@ class Terminal:
     async def open(self, start: SessionStart) -> None:
         """Open another chat and close the one before."""
         user = TerminalUser(self.surface, self.renderer, self.interrupt)
-        opened = await open_chat_from_settings(start, self.options.settings, self._runtime, user)
+        opened = await open_chat_from_settings(
+            start, self.options.settings, self._runtime, user, tuple(parse_agents(self.options.agents))
+        )
         # Only now: if the new chat could not be opened, the old one stays.
         if self._opened is not None:
             await self.chat.close()

@@ -1,0 +1,211 @@
+"""Calls the hooks of one agent on the events of its turns: builds what they get on stdin, and writes what they leave.
+
+Rules
+  1. What the model is told stands on a meta line of the user's, after the prompt or after all tool results: every
+     version of Claude Code sends it. The attachments beside it say which hook ran, and how that ended.
+  2. A hook runs in a job: an interrupt ends it.
+  3. Hooks that only watch (`Notification`, `SessionEnd`) never hold up or fail anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from unspool.client import events
+from unspool.client.hooks.registry import HookRegistry, HookVerdict
+from unspool.client.loop.inbox import EventQueue, JobEnded
+from unspool.client.session.transcript import Transcript
+from unspool.client.tool_context import ToolContext
+from unspool.client.tool_result import Json, ToolOutcome
+from unspool.format import written_lines as lines
+
+MAX_STOP_BLOCKS = 8
+"""How often in a row stop hooks may send the model back to work."""
+_SESSION_END_SECONDS = 5.0
+"""How long leaving may wait for hooks; Claude Code waits 1.5 s."""
+
+
+def as_reminder(text: str) -> str:
+    """Return a text as the client tells it to the model."""
+    return f"<system-reminder>\n{text}\n</system-reminder>"
+
+
+@dataclass(eq=False, kw_only=True)
+class AgentHooks:
+    """The hooks of one agent."""
+
+    registry: HookRegistry
+    context: ToolContext
+    transcript: Transcript
+    session_file: Path
+    queue: EventQueue
+    agent_type: str | None
+    """Of a subagent."""
+
+    async def before_call(self, tool: str, input: Json, call_id: str) -> HookVerdict:
+        """Run the `PreToolUse` hooks of a call."""
+        return await self._run_in_job("PreToolUse", tool, self._call_fields(tool, input, call_id), call_id)
+
+    async def on_question(self, tool: str, input: Json, call_id: str, suggestions: list[Json]) -> HookVerdict:
+        """Run the `PermissionRequest` hooks of a call that the user would be asked about."""
+        fields = self._call_fields(tool, input, call_id)
+        del fields["tool_use_id"]
+        return await self._run_in_job(
+            "PermissionRequest", tool, {**fields, "permission_suggestions": suggestions}, call_id
+        )
+
+    async def after_call(self, tool: str, input: Json, call_id: str, outcome: ToolOutcome, ms: int) -> HookVerdict:
+        """Run the hooks of a call that has ended."""
+        fields = {**self._call_fields(tool, input, call_id), "duration_ms": ms}
+        if outcome.is_error:
+            failed = {**fields, "error": _text_of(outcome), "is_interrupt": False}
+            return await self._run_in_job("PostToolUseFailure", tool, failed, call_id)
+        response = outcome.content if outcome.result is None else outcome.result
+        return await self._run_in_job("PostToolUse", tool, {**fields, "tool_response": response}, call_id)
+
+    def notify(self, message: str, kind: str) -> None:
+        """Run the `Notification` hooks; nobody waits for them."""
+        if self.registry.has("Notification"):
+            fields = {"message": message, "notification_type": kind}
+            self.queue.start("notification hooks", self._run_in_job("Notification", kind, fields, None))
+
+    async def on_prompt(self, text: str, source: str | None) -> HookVerdict:
+        """Run the hooks of a prompt, and before them those of the session's start where it starts here."""
+        started = HookVerdict()
+        if source is not None:
+            started = await self._run_beside("SessionStart", source, {"source": source})
+        submitted = await self._run_beside("UserPromptSubmit", "", {"prompt": text})
+        return submitted._replace(
+            contexts=started.contexts + submitted.contexts,
+            records=started.records + submitted.records,
+            notices=started.notices + submitted.notices,
+            stops=submitted.stops if submitted.stops is not None else started.stops,
+        )
+
+    async def on_subagent_start(self) -> HookVerdict:
+        """Run the `SubagentStart` hooks of this agent."""
+        return await self._run_beside("SubagentStart", self.agent_type or "", {})
+
+    async def on_compaction_end(self) -> None:
+        """Run the `SessionStart` hooks after a compaction, and tell the model what they say."""
+        verdict = await self._run_beside("SessionStart", "compact", {"source": "compact"})
+        self.write(verdict)
+
+    async def before_compaction(self, trigger: str, hint: str) -> HookVerdict:
+        """Run the `PreCompact` hooks."""
+        fields = {"trigger": trigger, "custom_instructions": hint or None}
+        return await self._run_in_job("PreCompact", trigger, fields, None)
+
+    async def on_stop(self, text: str, *, active: bool) -> HookVerdict:
+        """Run the hooks of the end of a turn, and write a summary of them; `active`: one has blocked it before."""
+        event = "SubagentStop" if self.agent_type else "Stop"
+        fields: Json = {"stop_hook_active": active, "last_assistant_message": text}
+        if self.agent_type:
+            fields["agent_transcript_path"] = str(self.transcript.writer.path)
+        verdict = await self._run_beside(event, self.agent_type or "", fields)
+        if verdict.calls:
+            self._write_records(verdict)
+            self._write_stop_summary(verdict)
+        return verdict
+
+    async def on_session_end(self, reason: str) -> None:
+        """Run the `SessionEnd` hooks."""
+        if self.registry.has("SessionEnd"):
+            input = self._input("SessionEnd", {"reason": reason})
+            await self.registry.run("SessionEnd", reason, input, most_seconds=_SESSION_END_SECONDS)
+
+    def write(self, verdict: HookVerdict) -> None:
+        """Write what hooks left, and what the model is told, after the last line."""
+        self._write_records(verdict)
+        if verdict.contexts:
+            self.transcript.write_meta([{"type": "text", "text": as_reminder(text)} for text in verdict.contexts])
+
+    def _write_records(self, verdict: HookVerdict) -> None:
+        for record in verdict.records:
+            self.transcript.write_attachment(record)
+        self._emit_notices(verdict)
+
+    def _emit_notices(self, verdict: HookVerdict) -> None:
+        if verdict.notices:
+            self.queue.emit(events.HookReported(records=(), notices=verdict.notices))
+
+    def _write_stop_summary(self, verdict: HookVerdict) -> None:
+        has_output = bool(verdict.errors or verdict.notices or verdict.contexts)
+        self.transcript.writer.append_message(
+            lines.StopHookSummaryLine(
+                hook_count=len(verdict.calls),
+                hook_infos=list(verdict.calls),
+                hook_errors=list(verdict.errors),
+                prevented_continuation=verdict.stops is not None,
+                stop_reason=verdict.stops or "",
+                has_output=has_output,
+                tool_use_id=self.transcript.new_id(),
+            )
+        )
+
+    async def _run_in_job(self, event: str, subject: str, fields: Json, call_id: str | None) -> HookVerdict:
+        """Run hooks from inside a job; what they leave is written by the turn that takes the event."""
+        if not self.registry.has(event):
+            return HookVerdict()
+        verdict = await self.registry.run(event, subject, self._input(event, fields), call_id=call_id)
+        if verdict.records or verdict.notices:
+            self.queue.put(events.HookReported(records=verdict.records, notices=verdict.notices))
+        return verdict
+
+    async def _run_beside(self, event: str, subject: str, fields: Json) -> HookVerdict:
+        """Run hooks in a job, so that an interrupt ends them, and emit what happens meanwhile."""
+        if not self.registry.has(event):
+            return HookVerdict()
+        work = self.registry.run(event, subject, self._input(event, fields))
+        return await self._wait_for(work)
+
+    async def _wait_for(self, work: Coroutine[Any, Any, HookVerdict]) -> HookVerdict:
+        job = self.queue.start("hooks", work)
+        try:
+            while True:
+                item = await self.queue.take()
+                if isinstance(item, JobEnded) and item.job is job:
+                    break
+                if isinstance(item, events.ChatEvent):
+                    self.queue.emit(cast("events.AnyEvent", item))
+        finally:
+            job.cancel()
+            await asyncio.wait({job})
+        return cast("HookVerdict", job.result())
+
+    def _input(self, event: str, fields: Json) -> Json:
+        """Return what hooks get on stdin, in the order in which Claude Code has it."""
+        context, envelope = self.context, self.transcript.writer.envelope
+        input: Json = {
+            "session_id": envelope.session_id,
+            "transcript_path": str(self.session_file),
+            "cwd": str(context.cwd),
+        }
+        if event not in ("SessionStart", "SessionEnd"):
+            input["permission_mode"] = context.mode
+        if self.agent_type is not None:
+            input |= {"agent_id": envelope.agent_id, "agent_type": self.agent_type}
+        return {**input, "hook_event_name": event, **fields}
+
+    def _call_fields(self, tool: str, input: Json, call_id: str) -> Json:
+        return {"tool_name": tool, "tool_input": input, "tool_use_id": call_id}
+
+
+def with_contexts(outcome: ToolOutcome, *verdicts: HookVerdict) -> ToolOutcome:
+    """Return the outcome of a call with what hooks tell the model; it follows all results of the response."""
+    texts = [as_reminder(text) for verdict in verdicts for text in verdict.contexts]
+    if not texts:
+        return outcome
+    return msgspec.structs.replace(outcome, extra=(*outcome.extra, *({"type": "text", "text": text} for text in texts)))
+
+
+def _text_of(outcome: ToolOutcome) -> str:
+    if isinstance(outcome.content, str):
+        return outcome.content
+    return "\n".join(str(block.get("text", "")) for block in outcome.content)
