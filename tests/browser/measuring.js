@@ -67,7 +67,7 @@
   const flat = (words) => words.replace(/\s+/g, " ").trim();
 
   function hasWayToRead(one, words) {
-    if (one.closest("a[href], button, summary, [tabindex]") || one.querySelector("a[href], button, summary")) return true;
+    if (one.closest("a[href], button, summary, [role='button'], [role='option']") || one.querySelector("a[href], button, summary")) return true;
     for (let at = one; at && at !== document.body; at = at.parentElement)
       if (at.title && flat(at.title).includes(words.slice(0, 24))) return true;
     return all("[title]", one).some((inner) => flat(inner.title).includes(flat(inner.textContent).slice(0, 24)));

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -18,6 +19,9 @@ PAGES = {
     f"{SESSION}/cost": "Dearest requests",
     f"{SESSION}/cost?order=output": "Requests",
     "/cost?since=2020-01-01": "By session",
+    f"{SESSION}/review": "Side by side",
+    f"{SESSION}/review?view=split&wrap=1": "Side by side",
+    f"/files?path={quote(showcase.FILES[0])}": showcase.TITLE,
 }
 """Every page, and words that are on it."""
 
@@ -65,3 +69,28 @@ def test_the_cost_of_a_session_leads_to_its_dearest_request_in_two_clicks(tabs: 
     page.click(".dearest .cost >> nth=0")
     page.wait_for_selector("#drawer .detail")
     assert "?step=" in page.url
+
+
+def test_a_hunk_leads_to_its_turn_and_its_step(tabs: Tabs, served: Served) -> None:
+    page = visit(tabs(WIDE), served, f"{SESSION}/review")
+    prompt = page.inner_text(".because .prompt >> nth=0")
+    page.click(".because .turn >> nth=0")
+    page.wait_for_selector(".session[data-ready]")
+    assert "turn=" in page.url or "step=" in page.url
+    assert prompt.split("\n")[0][:20] in page.inner_text("#transcript")
+    page.go_back()
+    page.click(".because .step >> nth=0")
+    page.wait_for_selector("#drawer .detail")
+
+
+def test_the_whole_file_opens_in_its_place_and_the_patch_is_copied(tabs: Tabs, served: Served) -> None:
+    tab = tabs(WIDE)
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = visit(tab, served, f"{SESSION}/review")
+    before = page.locator(".file").first.locator("tr").count()
+    page.click(".file a[data-expand]:has-text('whole file') >> nth=0")
+    tab.until("(before) => document.querySelector('.file').querySelectorAll('tr').length >= before", before)
+    assert page.url.endswith("/review")
+    page.click("[data-copy]")
+    page.wait_for_selector(".toast")
+    assert "diff --git a/src/shop/cart.py" in page.evaluate("navigator.clipboard.readText()")

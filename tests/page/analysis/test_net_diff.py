@@ -6,7 +6,7 @@ import difflib
 import shutil
 import subprocess
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import pytest
@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from unspool.format.tools import Hunk
 from unspool.page.analysis import (
     OUTSIDE,
-    FileChange,
     FileReview,
+    RecordedChange,
     Replaced,
     format_patch,
     is_exact,
@@ -34,7 +34,7 @@ CONTENT = st.builds(lambda lines, ended: "\n".join(lines) + ("\n" if ended and l
 def contents_up_to(most: int) -> st.SearchStrategy[list[str]]:
     """Contents of which each differs from the one before."""
     lists = st.lists(CONTENT, min_size=2, max_size=most)
-    return lists.map(lambda all: [text for text, _ in groupby(all)]).filter(lambda all: len(all) > 1)
+    return lists.map(lambda texts: [text for text, _ in groupby(texts)]).filter(lambda texts: len(texts) > 1)
 
 
 def patch(before: str, after: str) -> tuple[Hunk, ...]:
@@ -46,7 +46,7 @@ def patch(before: str, after: str) -> tuple[Hunk, ...]:
         [*lines[:-1], lines[-1] + "\0"] if last else lines for lines, last in zip((old, new), unended, strict=True)
     ]
     hunks = []
-    for group in difflib.SequenceMatcher(None, *marked, autojunk=False).get_grouped_opcodes(3):
+    for group in difflib.SequenceMatcher(None, marked[0], marked[1], autojunk=False).get_grouped_opcodes(3):
         lines: list[str] = []
         for tag, old_start, old_end, new_start, new_end in group:
             if tag == "equal":
@@ -64,8 +64,8 @@ def patch(before: str, after: str) -> tuple[Hunk, ...]:
     return tuple(hunks)
 
 
-def change(before: str, after: str, *, known: bool = True, key: str = "1.0") -> FileChange:
-    return FileChange(key, "/p/file.py", before=before if known else None, hunks=patch(before, after))
+def change(before: str, after: str, *, known: bool = True, key: str = "1.0") -> RecordedChange:
+    return RecordedChange(key, "/p/file.py", before=before if known else None, hunks=patch(before, after))
 
 
 def rebuild(review: FileReview) -> str:
@@ -97,7 +97,7 @@ def test_a_recorded_patch_makes_the_new_content_of_the_old(before: str, after: s
 def test_any_sequence_of_changes_is_one_diff_from_the_first_to_the_last_content(
     contents: list[str], context: int
 ) -> None:
-    changes = [change(*pair) for pair in zip(contents, contents[1:], strict=False)]
+    changes = [change(*pair) for pair in pairwise(contents)]
     review = review_file("/p/file.py", changes, context=context)
     assert (review.is_net, review.before, review.after) == (True, contents[0], contents[-1])
     if context:
@@ -107,15 +107,13 @@ def test_any_sequence_of_changes_is_one_diff_from_the_first_to_the_last_content(
 
 @given(contents=contents_up_to(4))
 def test_the_first_content_alone_is_enough(contents: list[str]) -> None:
-    changes = [
-        change(*pair, known=number == 0) for number, pair in enumerate(zip(contents, contents[1:], strict=False))
-    ]
+    changes = [change(*pair, known=number == 0) for number, pair in enumerate(pairwise(contents))]
     assert review_file("/p/file.py", changes).after == contents[-1]
 
 
 def test_each_line_knows_the_change_that_made_it() -> None:
     contents = ["a\nb\nc\nd\n", "a\nB\nc\nd\n", "a\nB\nc\nD\n"]
-    (hunk,) = review_file("/p/f", [change(*pair) for pair in zip(contents, contents[1:], strict=False)]).hunks
+    (hunk,) = review_file("/p/f", [change(*pair) for pair in pairwise(contents)]).hunks
     owners = {(line.sign, line.text): line.change for line in hunk.lines if line.sign != " "}
     assert owners == {("-", "b"): 0, ("+", "B"): 0, ("-", "d"): 1, ("+", "D"): 1}
     assert hunk.changes == (0, 1)
@@ -124,7 +122,7 @@ def test_each_line_knows_the_change_that_made_it() -> None:
 def test_a_line_that_was_changed_back_is_not_in_the_diff() -> None:
     review = review_file("/p/f", [change("a\nb\n", "a\nX\n"), change("a\nX\n", "a\nb\n")])
     assert review.hunks == ()
-    assert review.notes == ("all changes were taken back",)
+    assert review.notes == ("later changes undid all earlier ones",)
 
 
 def test_what_something_else_changed_is_marked() -> None:
@@ -138,7 +136,7 @@ def test_without_the_first_content_the_changes_stand_one_by_one() -> None:
     review = review_file("/p/f", [change("a\nb\n", "a\nX\n", known=False)])
     assert (review.is_net, review.added, review.removed) == (False, 1, 1)
     assert "not known" in review.notes[0]
-    requested = FileChange("1.0", "/p/f", replaced=(Replaced("a", "b"),))
+    requested = RecordedChange("1.0", "/p/f", replaced=(Replaced("a", "b"),))
     review = review_file("/p/f", [requested])
     assert not is_exact(review)
     assert "left out" in format_patch([review], "/p")
@@ -146,7 +144,7 @@ def test_without_the_first_content_the_changes_stand_one_by_one() -> None:
 
 def test_tabs_are_taken_from_the_replaced_strings() -> None:
     before = "if x:\n\ty = 1\n\tz = 2\n"
-    edit = FileChange(
+    edit = RecordedChange(
         "1.0", "/p/f", before=before, hunks=(Hunk(1, 3, 1, 3, (" if x:", "-    y = 1", "+    y = 3", "     z = 2")),),
         replaced=(Replaced("\ty = 1", "\ty = 3"),),
     )  # fmt: skip
@@ -220,7 +218,7 @@ CASES: dict[str, Sequence[str]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_git_applies_the_patch_and_gets_the_last_content(name: str, tmp_path: Path) -> None:
     contents = CASES[name]
-    changes = [change(*pair) for pair in zip(contents, contents[1:], strict=False)]
+    changes = [change(*pair) for pair in pairwise(contents)]
     text = format_patch([review_file("/p/src/file.py", changes)], "/p")
     apply_with_git(tmp_path, {"src/file.py": contents[0]}, text)
     assert (tmp_path / "src/file.py").read_bytes() == contents[-1].encode()
@@ -229,7 +227,7 @@ def test_git_applies_the_patch_and_gets_the_last_content(name: str, tmp_path: Pa
 @needs_git
 @pytest.mark.parametrize("name", ["a b.py", 'quo"te.py', "back\\slash.py", "tab\there.py", "Überschrift.py", "-n.py"])
 def test_git_makes_new_files_whatever_their_names(name: str, tmp_path: Path) -> None:
-    made = FileChange("1.0", f"/p/{name}", before="", after="x = 1\n", is_new=True)
+    made = RecordedChange("1.0", f"/p/{name}", before="", after="x = 1\n", is_new=True)
     apply_with_git(tmp_path, {}, format_patch([review_file(f"/p/{name}", [made])], "/p"))
     assert (tmp_path / name).read_text() == "x = 1\n"
 
@@ -237,7 +235,7 @@ def test_git_makes_new_files_whatever_their_names(name: str, tmp_path: Path) -> 
 @needs_git
 def test_git_applies_changes_one_after_the_other_where_the_first_content_is_not_known(tmp_path: Path) -> None:
     contents = ["a\nb\nc\n", "a\nX\nc\n", "a\nX\nY\n"]
-    changes = [change(*pair, known=False) for pair in zip(contents, contents[1:], strict=False)]
+    changes = [change(*pair, known=False) for pair in pairwise(contents)]
     review = review_file("/p/file.py", changes)
     assert not review.is_net
     assert is_exact(review)
@@ -249,7 +247,7 @@ def test_git_applies_changes_one_after_the_other_where_the_first_content_is_not_
 def test_several_files_are_one_patch(tmp_path: Path) -> None:
     reviews = [
         review_file("/p/one.py", [change("a\n", "b\n")]),
-        review_file("/p/two.py", [FileChange("2.0", "/p/two.py", before="", after="new", is_new=True)]),
+        review_file("/p/two.py", [RecordedChange("2.0", "/p/two.py", before="", after="new", is_new=True)]),
     ]
     apply_with_git(tmp_path, {"one.py": "a\n"}, format_patch(reviews, "/p"))
     assert [(tmp_path / name).read_text() for name in ("one.py", "two.py")] == ["b\n", "new"]

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.page.analysis import FileChange, Replaced, review_file
+from unspool.page.analysis import RecordedChange, Replaced, review_file
 from unspool.page.html import DiffRows
 from unspool.page.html.diff_rows import mark_html
 
@@ -40,7 +40,7 @@ def check(html: str) -> set[str]:
 
 
 def test_words_that_differ_are_marked_inside_coloured_code() -> None:
-    change = FileChange("1.0", "/p/a.py", before="x = load(1)\n", replaced=(Replaced("load(1)", "load(2)"),))
+    change = RecordedChange("1.0", "/p/a.py", before="x = load(1)\n", replaced=(Replaced("load(1)", "load(2)"),))
     review = review_file("/p/a.py", [change])
     html = DiffRows(review).unified(review.hunks[0])
     assert re.findall(r"<mark>(.*?)</mark>", html) == ["1", "2"]
@@ -49,7 +49,7 @@ def test_words_that_differ_are_marked_inside_coloured_code() -> None:
 
 @given(before=st.text(max_size=60), after=st.text(max_size=60), path=st.sampled_from(["/p/a.py", "/p/a.html", "/p/a"]))
 def test_any_content_is_only_rows_and_spans(before: str, after: str, path: str) -> None:
-    change = FileChange("1.0", path, before=EVIL + before, after=after + EVIL)
+    change = RecordedChange("1.0", path, before=EVIL + before, after=after + EVIL)
     review = review_file(path, [change])
     for hunk in review.hunks:
         rows = DiffRows(review)
@@ -71,7 +71,7 @@ def test_marks_never_cross_elements(pieces: list[str], first: int, length: int) 
 
 
 def test_a_line_of_a_megabyte_is_cut() -> None:
-    change = FileChange("1.0", "/p/a.py", before="", after="x" * 1_000_000, is_new=True)
+    change = RecordedChange("1.0", "/p/a.py", before="", after="x" * 1_000_000, is_new=True)
     review = review_file("/p/a.py", [change])
     html = DiffRows(review).unified(review.hunks[0])
     assert len(html) < 6_000

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.serving import serving
-from tests.web.pages.test_lists import S, Place, hostile, settled
+from tests.web.pages.test_lists import Place, S, hostile, settled
 from unspool.demo.write import write_demo
 from unspool.testing.build import assistant, session, tool_result, tool_use, user
 
@@ -42,7 +42,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     made = {"type": "create", "filePath": f"{CWD}/new.txt", "content": "one\ntwo", "structuredPatch": []}
     session(
         user("Round the total"), *edit(FIRST, SECOND), user("Import math"), *edit(SECOND, THIRD),
-        assistant(tool_use("Write", file_path=f"{CWD}/new.txt", content="one\ntwo")), tool_result("ok", structured=made),
+        assistant(tool_use("Write", file_path=f"{CWD}/new.txt", content="one\ntwo")),
+        tool_result("ok", structured=made),
         id=S[4], cwd=CWD,
     ).save(config)  # fmt: skip
     session(user("Take it back"), *edit(THIRD, SECOND), id=S[5], cwd=CWD, start="2026-01-09T09:00:00.000Z").save(config)

@@ -12,21 +12,41 @@ if TYPE_CHECKING:
     from unspool.page.analysis.cost_split import (
         KINDS, CostSplit, CostSum, SplitRequest, agent_of_file, sort_sums, split_request,
     )
-    from unspool.page.analysis.file_content import FileChange, Replaced
+    from unspool.page.analysis.file_content import RecordedChange, Replaced
     from unspool.page.analysis.git_patch import format_patch, is_exact, relative_path
     from unspool.page.analysis.line_diff import mark_words
     from unspool.page.analysis.net_diff import OUTSIDE, UNENDED, FileReview, NetHunk, NetLine, review_file
 
 __all__ = [
-    "KINDS", "OUTSIDE", "UNENDED", "CostReason", "CostSplit", "CostSum", "EnteredText", "FileChange", "FileReview",
-    "NetHunk", "NetLine", "Replaced", "RequestContext", "SplitRequest", "agent_of_file", "explain_request",
-    "format_patch", "is_exact", "mark_words", "relative_path", "review_file", "sort_sums", "split_request",
+    "KINDS",
+    "OUTSIDE",
+    "UNENDED",
+    "CostReason",
+    "CostSplit",
+    "CostSum",
+    "EnteredText",
+    "FileReview",
+    "NetHunk",
+    "NetLine",
+    "RecordedChange",
+    "Replaced",
+    "RequestContext",
+    "SplitRequest",
+    "agent_of_file",
+    "explain_request",
+    "format_patch",
+    "is_exact",
+    "mark_words",
+    "relative_path",
+    "review_file",
+    "sort_sums",
+    "split_request",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "cost_reasons": "CostReason EnteredText RequestContext explain_request",
     "cost_split": "KINDS CostSplit CostSum SplitRequest agent_of_file sort_sums split_request",
-    "file_content": "FileChange Replaced",
+    "file_content": "RecordedChange Replaced",
     "git_patch": "format_patch is_exact relative_path",
     "line_diff": "mark_words",
     "net_diff": "OUTSIDE UNENDED FileReview NetHunk NetLine review_file",

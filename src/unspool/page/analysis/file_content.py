@@ -23,7 +23,7 @@ class Replaced(NamedTuple):
     everywhere: bool = False
 
 
-class FileChange(NamedTuple):
+class RecordedChange(NamedTuple):
     """One change of a file by a tool call."""
 
     key: str
@@ -43,7 +43,7 @@ class FileChange(NamedTuple):
     """The user changed it before accepting it."""
 
 
-def apply_change(change: FileChange, before: str | None) -> str | None:
+def apply_change(change: RecordedChange, before: str | None) -> str | None:
     """Return the content of a file after a change; None if it cannot be told."""
     if change.after is not None:
         return change.after

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from unspool.page.analysis.file_content import FileChange
+from unspool.page.analysis.file_content import RecordedChange
 from unspool.page.analysis.net_diff import FileReview, NetHunk
 
 _QUOTED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -26,7 +26,7 @@ def is_exact(review: FileReview) -> bool:
     return review.is_net or all(map(_has_patch, review.changes))
 
 
-def _has_patch(change: FileChange) -> bool:
+def _has_patch(change: RecordedChange) -> bool:
     """Tell whether a change by itself is a patch: a line of one may say anything, also that it is two."""
     if change.is_new:
         return change.after is not None

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from unspool.page.analysis.file_content import FileChange, apply_change
+from unspool.page.analysis.file_content import RecordedChange, apply_change
 from unspool.page.analysis.line_diff import Replacement, compare_lines
 
 MAX_CONTENT_CHARACTERS: Final = 4_000_000
@@ -57,7 +57,7 @@ class FileReview(msgspec.Struct, frozen=True, kw_only=True):
     """All that a session did to a file."""
 
     path: str
-    changes: tuple[FileChange, ...]
+    changes: tuple[RecordedChange, ...]
     hunks: tuple[NetHunk, ...] = ()
     is_net: bool = True
     """Whether the hunks are one diff; else they are those of the changes, one after the other."""
@@ -72,7 +72,7 @@ class FileReview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def review_file(
-    path: str, changes: Sequence[FileChange], base: str | None = None, context: int = CONTEXT_LINES
+    path: str, changes: Sequence[RecordedChange], base: str | None = None, context: int = CONTEXT_LINES
 ) -> FileReview:
     """Return the review of a file; `base` is its content before the first change, if that is known from elsewhere."""
     first = changes[0]
@@ -93,7 +93,7 @@ def review_file(
     if tracked.was_changed_outside:
         notes.append("something else changed the file between two changes; those lines are marked")
     if tracked.after == before:
-        notes.append("all changes were taken back")
+        notes.append("later changes undid all earlier ones")
     return FileReview(
         path=path,
         changes=tuple(changes),
@@ -119,7 +119,7 @@ class _TrackedFile:
         self._origins: list[int | None] = list(range(len(self.base)))
         self.removed_by: dict[int, int] = {}
 
-    def apply(self, number: int, change: FileChange) -> str:
+    def apply(self, number: int, change: RecordedChange) -> str:
         """Apply a change; return why it cannot be."""
         if change.before is not None and change.before != self.after and not (number == 0 and change.is_new):
             self.was_changed_outside = True
@@ -183,8 +183,7 @@ def _group(tracked: _TrackedFile, context: int) -> Iterator[NetHunk]:
         lines = tuple(_hunk_lines(tracked, group, start, end))
         old, new = sum(line.sign != "+" for line in lines), sum(line.sign != "-" for line in lines)
         new_start = group[0].new_start - (group[0].old_start - start)
-        owners = dict.fromkeys(line.change for line in lines if line.change is not None)
-        changes = tuple(sorted(owner for owner in owners if owner is not None))
+        changes = tuple(sorted({line.change for line in lines if line.change is not None}))
         # A range without lines is named by the line before it, as in every patch.
         yield NetHunk(start + (old > 0), old, new_start + (new > 0), new, lines, changes)
 
@@ -206,7 +205,7 @@ def _hunk_lines(tracked: _TrackedFile, group: Sequence[Replacement], start: int,
 # without a net diff
 
 
-def _review_one_by_one(path: str, changes: Sequence[FileChange], note: str) -> FileReview:
+def _review_one_by_one(path: str, changes: Sequence[RecordedChange], note: str) -> FileReview:
     hunks: list[NetHunk] = []
     starts = []
     for number, change in enumerate(changes):
@@ -225,7 +224,7 @@ def _review_one_by_one(path: str, changes: Sequence[FileChange], note: str) -> F
     )
 
 
-def _recorded_hunks(number: int, change: FileChange) -> Iterator[NetHunk]:
+def _recorded_hunks(number: int, change: RecordedChange) -> Iterator[NetHunk]:
     """Yield the hunks of a change as its result has them; without any, what was requested, without numbers."""
     if change.is_new and change.after is not None:
         added = [NetLine("+", None, at, text, number) for at, text in enumerate(split_lines(change.after), 1)]

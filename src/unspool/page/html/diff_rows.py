@@ -94,7 +94,7 @@ def mark_html(html: str, marks: Sequence[tuple[int, int]]) -> str:
         at += 1
     if inside:
         done.append("</mark>")
-    return "".join(done)
+    return "".join(done).replace("<mark></mark>", "")
 
 
 def _highlight_text(text: str | None, path: str) -> list[Markup]:

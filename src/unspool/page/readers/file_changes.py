@@ -19,7 +19,7 @@ from unspool.export import find_versions, read_version
 from unspool.format import parse_timestamp
 from unspool.format.tools import files, parse_input
 from unspool.graph import ToolCall
-from unspool.page.analysis import FileChange, Replaced
+from unspool.page.analysis import RecordedChange, Replaced
 from unspool.page.index import IndexedCall
 from unspool.page.view import PageView
 
@@ -76,10 +76,10 @@ def _add_places(found: dict[str, list[ChangePlace]], view: PageView, agent: str 
             found.setdefault(call.path, []).append(ChangePlace(agent, call))
 
 
-def read_changes(view: PageView, file: ChangedFile) -> list[FileChange]:
+def read_changes(view: PageView, file: ChangedFile) -> list[RecordedChange]:
     """Return the changes of a file, in the order in which they were made."""
     started = {agent: call for call, agent in {**view.agents.by_call, **view.index.agents}.items()}
-    changes: list[tuple[float, int, FileChange]] = []
+    changes: list[tuple[float, int, RecordedChange]] = []
     for number, place in enumerate(file.places[:MAX_CHANGES]):
         owner = view.open_agent(place.agent) if place.agent else view
         call = owner.sections.read_call(place.call.use, place.call.block)
@@ -97,9 +97,9 @@ def read_changes(view: PageView, file: ChangedFile) -> list[FileChange]:
     return [change for _, _, change in changes]
 
 
-def _read_change(call: ToolCall, path: str, key: str, turn: int | None, agent: str | None) -> FileChange:
+def _read_change(call: ToolCall, path: str, key: str, turn: int | None, agent: str | None) -> RecordedChange:
     time = call.result_entry.record.timestamp if call.result_entry else call.start_timestamp
-    about = FileChange(key, path, time, turn, agent, replaced=tuple(_replaced(call)))
+    about = RecordedChange(key, path, time, turn, agent, replaced=tuple(_replaced(call)))
     match call.structured:
         case files.WriteResult(type="create", content=content, original_file=None | ""):
             return about._replace(

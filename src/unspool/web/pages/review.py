@@ -23,9 +23,9 @@ from unspool.format import milliseconds
 from unspool.page import PageView
 from unspool.page.analysis import (
     OUTSIDE,
-    FileChange,
     FileReview,
     NetHunk,
+    RecordedChange,
     format_patch,
     is_exact,
     relative_path,
@@ -205,7 +205,7 @@ def _file_data(view: PageView, review: FileReview, cwd: str | None, first: int, 
     }  # fmt: skip
 
 
-def _change_data(view: PageView, change: FileChange) -> Json:
+def _change_data(view: PageView, change: RecordedChange) -> Json:
     turn = change.turn
     known = turn is not None and not view.agent_id
     return {
