@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 from tests.page.scene import built, viewed
 from unspool.export.depth import Depth
 from unspool.page.rows import TranscriptRow
-from unspool.testing.build import assistant, note, text, thinking, tool_result, tool_use, user
+from unspool.testing.build import assistant, attachment, note, queued, text, thinking, tool_result, tool_use, user
 
 
 def told(row: TranscriptRow) -> str:
@@ -43,8 +43,6 @@ def test_one_of_everything_is_visible_at_the_usual_depth(tmp_path: Path) -> None
             (1, "✓ AskUserQuestion Which colour? Blue"),
             (1, "✗ hook 1 hook at the end of the turn · lint failed · lint (failed)"),
             (1, "✗ hook PostToolUse:Edit · exit 127 · no such hook (failed)"),
-            (1, "⋮ queue enqueue: and the docs"),
-            (1, "⋮ queue remove"),
             (2, "› queued and the docs"),
             (2, "All done."),
             (2, "⇡ pull request #7 me/project https://github.com/me/project/pull/7"),
@@ -119,3 +117,37 @@ def test_each_block_of_a_line_has_a_row_and_a_key_of_its_own(tmp_path: Path) -> 
     assert [(row.key.partition(".")[2], row.text or row.target) for row in rows] == [
         ("0", "ok"), ("1", "ok"), ("2", "x"), ("3", "y"),
     ]  # fmt: skip
+
+
+def test_a_hook_that_did_not_fail_is_folded_into_its_call(tmp_path: Path) -> None:
+    hook = {"hookName": "PostToolUse:Bash", "hookEvent": "PostToolUse", "toolUseID": "b"}
+    view = viewed(
+        tmp_path,
+        user("go"),
+        assistant(tool_use("Bash", id="b", command="ls")),
+        tool_result("x", id="b"),
+        attachment("hook_success", **hook, stdout="fine", exitCode=0),
+        attachment("hook_non_blocking_error", **hook, stderr="broken", exitCode=1),
+        assistant("Done."),
+    )
+    rows = view.sections.read_turns(None, Depth.ALL)[0].rows
+    assert [(row.kind, [inner.target for inner in row.rows]) for row in rows] == [
+        ("prompt", []),
+        ("call", ["PostToolUse:Bash: fine"]),
+        ("hook", []),
+        ("answer", []),
+    ]
+
+
+def test_a_queued_prompt_is_shown_once(tmp_path: Path) -> None:
+    view = viewed(tmp_path, user("go"), assistant("Working."), queued("and the docs"), assistant("Done."))
+    texts = [
+        f"{row.target} {row.text}" for section in view.sections.read_turns(None, Depth.STEPS) for row in section.rows
+    ]
+    assert sum("and the docs" in text for text in texts) == 1
+
+
+def test_the_tokens_of_an_answer_without_a_stop_reason_are_a_partial_count(tmp_path: Path) -> None:
+    view = viewed(tmp_path, user("go"), assistant("First."), assistant("Second."), version="2.1.60")
+    answers = [row for section in view.sections.read_turns() for row in section.rows if row.kind == "answer"]
+    assert {row.is_partial for row in answers} == {True}

@@ -6,6 +6,9 @@ Rules
   2. Three or more of the same quiet kind in a row (reads and searches that succeeded, hooks, queue operations,
      progress) are one row that opens.
   3. Calls of one message are bracketed.
+  4. A hook that ran for a call and did not fail is folded into the call's row.
+  5. A prompt that waited in the queue is shown once, where it was sent; what happened to the queue is for the greatest
+     depth.
 """
 
 from __future__ import annotations
@@ -37,14 +40,19 @@ from unspool.export import (
     min_depth,
 )
 from unspool.format import (
+    AnyRecord,
     Assistant,
+    Attachment,
     BadLine,
     Entry,
+    HookProgress,
     Item,
+    Progress,
     Text,
     ToolResult,
     User,
 )
+from unspool.format.attachments import HookAttachment
 from unspool.graph import describe_target, first_line, typed_text
 from unspool.page.images import ImageInfo, images_in_blocks, written_blocks
 
@@ -144,6 +152,7 @@ class RowBuilder:
         tokens, partial = _output_tokens(entries)
         rows: list[TranscriptRow] = []
         messages: dict[str, str] = {}
+        calls: dict[str, int] = {}
         for item in items:
             if isinstance(item, BadLine):
                 rows.append(self._bad_line(item))
@@ -157,6 +166,13 @@ class RowBuilder:
                     own = [self._note(item)]
                 if isinstance(record, Assistant) and record.message.id:
                     messages |= {row.key: record.message.id for row in own if row.kind == "call"}
+                call = calls.get(_hook_call(record) or "")
+                if call is not None and all(row.kind == "hook" and row.state == "done" for row in own):
+                    rows[call] = replace(rows[call], rows=(*rows[call].rows, *own))  # rule 4
+                    continue
+                for step, row in zip(steps.get(item.offset, ()), own, strict=False):
+                    if isinstance(step, ToolCallStep) and row.kind == "call":
+                        calls[step.call.id] = len(rows) + own.index(row)
                 rows += own
         return tuple(_bracket(_fold_runs(rows), messages))
 
@@ -231,8 +247,9 @@ class RowBuilder:
 
     def _note(self, entry: Entry) -> TranscriptRow:
         noted = describe_lines.describe_line(entry)
+        depth = Depth.ALL if noted.kind == "queue" else noted.depth  # rule 5
         return TranscriptRow(
-            key=self._key(entry), kind=noted.kind.replace(" ", "-"), depth=noted.depth,
+            key=self._key(entry), kind=noted.kind.replace(" ", "-"), depth=depth,
             sign="✗" if noted.failed else _NOTE_SIGNS.get(noted.kind, "·"), name=noted.kind,
             target=first_line(noted.text)[:500], state="failed" if noted.failed else "done",
             time=entry.record.timestamp, url=noted.url, length=len(noted.text),
@@ -244,6 +261,16 @@ class RowBuilder:
             key=f"{self._prefix}{item.offset}.0", kind="bad", sign="✗", name="bad line", target=item.reason[:300],
             outcome=words, state="failed", size=item.length,
         )  # fmt: skip
+
+
+def _hook_call(record: AnyRecord) -> str | None:
+    """Return the tool call that a hook ran for, if the line is about a hook."""
+    match record:
+        case Attachment(attachment=HookAttachment(tool_use_id=id)):
+            return id
+        case Progress(data=HookProgress(), parent_tool_use_id=parent, tool_use_id=id):
+            return parent or id
+    return None
 
 
 def _has_own_row(entry: Entry, story: Story) -> bool:

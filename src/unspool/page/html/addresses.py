@@ -17,7 +17,7 @@ from unspool.page.html.ansi import render_ansi
 
 # No `<`, `"` or space: in escaped text an address ends before a tag, and never inside one.
 _ADDRESS = re.compile(r"(?<![\w/])https?://[^\s<>\"'`]{1,2000}")
-_CLOSING = ".,;:!?)]}*"
+_CLOSING = ".,:!?)]}*"
 _HIT = re.compile(r"([^\s:][^:\n]{0,400}):(\d{1,9})([:-])")
 _MAX_HITS = 2_000
 """Lines of a result that become links."""
@@ -36,10 +36,11 @@ def link_addresses(text: str) -> Markup:
 
 
 def _anchor(match: re.Match[str]) -> str:
-    address = match[0].rstrip(_CLOSING)
+    address = match[0]
     # Escaped quotes and brackets are no part of an address.
     for end in ("&#34;", "&#39;", "&lt;", "&gt;"):
         address = address.partition(end)[0]
+    address = address.rstrip(_CLOSING)
     rest = match[0][len(address) :]
     return f'<a href="{address}" target="_blank" rel="noopener noreferrer">{address}</a>{rest}'
 

@@ -22,6 +22,7 @@ from markupsafe import Markup
 from unspool.display import clean, units
 from unspool.export import Depth
 from unspool.format import parse_local_time
+from unspool.graph import first_line
 from unspool.page.agents import AgentNode, AgentTree, walk_agents
 from unspool.page.chart import ContextChart
 from unspool.page.detail import StepDetail
@@ -347,6 +348,7 @@ def template_environment() -> Environment:
         "addresses": link_addresses,
         "hits": link_hits,
         "json_value": parse_json_text,
+        "first_line": first_line,
         "highlight": highlight_lines,
         "code_rows": code_rows,
         "patch_rows": patch_rows,
