@@ -19,6 +19,7 @@ PAGES = {
     f"{SESSION}/cost": "Dearest requests",
     f"{SESSION}/cost?order=output": "Requests",
     "/cost?since=2020-01-01": "By session",
+    f"{SESSION}/time": "waiting for a prompt",
     f"{SESSION}/review": "Side by side",
     f"{SESSION}/review?view=split&wrap=1": "Side by side",
     f"/files?path={quote(showcase.FILES[0])}": showcase.TITLE,
@@ -94,3 +95,24 @@ def test_the_whole_file_opens_in_its_place_and_the_patch_is_copied(tabs: Tabs, s
     page.click("[data-copy]")
     page.wait_for_selector(".toast")
     assert "diff --git a/src/shop/cart.py" in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_a_bar_tells_what_it_is_by_pointer_and_focus_and_leads_to_its_step(tabs: Tabs, served: Served) -> None:
+    tab = tabs(WIDE)
+    page = visit(tab, served, f"{SESSION}/time")
+    page.hover(".waterfall td.chart >> nth=0")
+    tab.until("() => !document.querySelector('p.tip').hidden")
+    told = page.inner_text("p.tip")
+    assert "after the start" in told
+    page.focus("svg.strip a >> nth=0")
+    assert page.inner_text("p.tip").startswith("turn")
+    page.click(".waterfall .what a >> nth=0")
+    page.wait_for_selector("#drawer .detail")
+
+
+def test_a_turn_of_the_strip_opens_its_waterfall(tabs: Tabs, served: Served) -> None:
+    page = visit(tabs(NARROW), served, f"{SESSION}/time")
+    page.focus("svg.strip a >> nth=1")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**turn=**")
+    assert page.inner_text("h2#turn").lower().startswith("turn")

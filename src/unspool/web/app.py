@@ -26,7 +26,20 @@ from unspool.store.catalog import CatalogCache
 from unspool.web import assets
 from unspool.web.auth import MAX_FORM_BYTES, AuthMiddleware, RequestGuard
 from unspool.web.connections import thread_limit
-from unspool.web.pages import cost, inbox, notes, palette, review, search, session, sessions, side_documents, sql, usage
+from unspool.web.pages import (
+    cost,
+    inbox,
+    notes,
+    palette,
+    review,
+    search,
+    session,
+    sessions,
+    side_documents,
+    sql,
+    time,
+    usage,
+)
 from unspool.web.serving.background import BoardWatcher, StoreRefresher
 from unspool.web.serving.failures import FailureLog
 from unspool.web.serving.open_sessions import OpenSessions
@@ -68,7 +81,9 @@ def create_app(site: Site, guard: RequestGuard) -> Starlette:
 
 def all_routes() -> list[BaseRoute]:
     """Return every route there is."""
-    modules = (inbox, sessions, notes, cost, review, session, search, usage, sql, side_documents, palette, assets)
+    modules = (
+        inbox, sessions, notes, cost, review, time, session, search, usage, sql, side_documents, palette, assets
+    )  # fmt: skip
     return [route for module in modules for route in module.routes]
 
 

@@ -16,31 +16,15 @@ if TYPE_CHECKING:
     from unspool.page.analysis.git_patch import format_patch, is_exact, relative_path
     from unspool.page.analysis.line_diff import mark_words
     from unspool.page.analysis.net_diff import OUTSIDE, UNENDED, FileReview, NetHunk, NetLine, review_file
+    from unspool.page.analysis.time_spans import (
+        KINDS_OF_TIME, StripPart, StripTurn, TimeSpan, build_strip, sum_times,
+    )
 
 __all__ = [
-    "KINDS",
-    "OUTSIDE",
-    "UNENDED",
-    "CostReason",
-    "CostSplit",
-    "CostSum",
-    "EnteredText",
-    "FileReview",
-    "NetHunk",
-    "NetLine",
-    "RecordedChange",
-    "Replaced",
-    "RequestContext",
-    "SplitRequest",
-    "agent_of_file",
-    "explain_request",
-    "format_patch",
-    "is_exact",
-    "mark_words",
-    "relative_path",
-    "review_file",
-    "sort_sums",
-    "split_request",
+    "KINDS", "KINDS_OF_TIME", "OUTSIDE", "UNENDED", "CostReason", "CostSplit", "CostSum", "EnteredText", "FileReview",
+    "NetHunk", "NetLine", "RecordedChange", "Replaced", "RequestContext", "SplitRequest", "StripPart", "StripTurn",
+    "TimeSpan", "agent_of_file", "build_strip", "explain_request", "format_patch", "is_exact", "mark_words",
+    "relative_path", "review_file", "sort_sums", "split_request", "sum_times",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -50,4 +34,5 @@ __getattr__ = lazy_door(__name__, {
     "git_patch": "format_patch is_exact relative_path",
     "line_diff": "mark_words",
     "net_diff": "OUTSIDE UNENDED FileReview NetHunk NetLine review_file",
+    "time_spans": "KINDS_OF_TIME StripPart StripTurn TimeSpan build_strip sum_times",
 })

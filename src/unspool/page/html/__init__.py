@@ -8,7 +8,7 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
-    from unspool.page.html import charts, heat_maps
+    from unspool.page.html import charts, heat_maps, time_charts
     from unspool.page.html.charts import StackedChart
     from unspool.page.html.collection import CollectedSession, CollectionReport, write_collection
     from unspool.page.html.diff_rows import DiffRows
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CollectedSession", "CollectionReport", "DiffRows", "PageSurroundings", "Renderer", "StackedChart", "charts",
-    "create_environment", "heat_maps", "preload_templates", "render_standalone", "session_links", "write_collection",
+    "create_environment", "heat_maps", "preload_templates", "render_standalone", "session_links", "time_charts",
+    "write_collection",
 ]
 
 __getattr__ = lazy_door(__name__, {

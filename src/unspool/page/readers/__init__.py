@@ -12,12 +12,15 @@ if TYPE_CHECKING:
         ChangedFile, ChangedFiles, find_changed_files, read_changes, read_first_versions,
     )
     from unspool.page.readers.request_context import read_request_context
+    from unspool.page.readers.turn_times import read_turn_spans
 
 __all__ = [
-    "ChangedFile", "ChangedFiles", "find_changed_files", "read_changes", "read_first_versions", "read_request_context",
+    "ChangedFile", "ChangedFiles", "find_changed_files", "read_changes", "read_first_versions",
+    "read_request_context", "read_turn_spans",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "file_changes": "ChangedFile ChangedFiles find_changed_files read_changes read_first_versions",
     "request_context": "read_request_context",
+    "turn_times": "read_turn_spans",
 })
