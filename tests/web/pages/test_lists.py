@@ -10,17 +10,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import pytest
+from starlette.datastructures import QueryParams
 
 from tests.serving import Served, serving
 from unspool.demo.write import write_demo
+from unspool.store import Preferences
+from unspool.store.catalog import CatalogCache
 from unspool.testing.build import assistant, note, session, tool_result, tool_use, user
+from unspool.web.pages import sessions
+from unspool.web.serving.site import Site
 
 S = [f"{number}0000000-0000-4000-8000-00000000000{number}" for number in range(10)]
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
@@ -421,6 +426,22 @@ def test_a_page_shows_control_characters_as_signs_and_sends_a_form_back_as_it_wa
     assert place.get(path.replace("/sql", "/sql.json"))["rows"] == [["\x1b[31mred\u202e", "\u200b"]]
 
 
+def test_sql_sorts_all_rows_and_links_the_sessions_among_its_cells(place: Place) -> None:
+    query = "SELECT range AS n, -range AS m FROM range(2000); -- all"
+    plain = urlencode({"q": query.partition(";")[0]})
+    assert place.get(f"/sql.json?{plain}&sort=1&reverse=1")["rows"][0] == ["1999", "-1999"]
+    assert place.get(f"/sql.json?{plain}&sort=2")["rows"][0] == ["1999", "-1999"]
+    assert place.get(f"/sql.json?{plain}%3B&sort=2")["rows"][0] == ["1999", "-1999"]
+    assert f'href="/sql?{plain}&amp;sort=1&amp;reverse=1"' in place.page(f"/sql?{plain}&sort=1").replace("%27", "'")
+    found = place.get("/sql.json?q=SELECT+session_id+AS+x,+title+FROM+sessions")
+    shown = {row[0] for row in found["rows"]}
+    assert set(found["sessions"]) == shown
+    text = place.page("/sql?q=SELECT+session_id+AS+x,+title+FROM+sessions")
+    assert all(f'href="/session/{quote(id)}"' in text for id in shown)
+    assert place.served.get("/sql?q=SELECT+1&sort=9").status == 400
+    assert place.served.get("/sql?q=SELECT+1&sort=x").status == 400
+
+
 def test_sql_says_what_the_command_says(place: Place) -> None:
     query = "SELECT name, count(*) AS calls FROM tool_calls GROUP BY name ORDER BY name"
     said = place.command("sql", query)
@@ -560,3 +581,30 @@ def test_every_place_of_the_palette_exists(place: Place) -> None:
     for words in ("s", "e", "a"):
         for one in place.get(f"/palette.json?q={words}")["places"]:
             assert place.served.get(one["href"]).status == 200, one
+
+
+@pytest.mark.parametrize(
+    "query", ["", "sort=cost", "group=project&has=error", "project=tidewatch&sort=title&reverse=1"]
+)
+def test_neighbours_are_the_rows_before_and_after_in_the_list(place: Place, query: str) -> None:
+    found = place.get(f"/sessions.json?{query}&limit=1000")["rows"]
+    folder = OpenCatalog(place)
+    ids = [row["id"] for row in found]
+    for number, id in enumerate(ids):
+        before, after = folder.neighbours(id, query)
+        assert before == (ids[number - 1] if number else None)
+        assert after == (ids[number + 1] if number + 1 < len(ids) else None)
+    assert folder.neighbours("nothing", query) == (None, None)
+
+
+class OpenCatalog:
+    """The catalogue of a server's store, asked without the server."""
+
+    def __init__(self, place: Place) -> None:
+        self._site = Site(place.config, place.home, Preferences(), lambda: datetime.now(UTC), lambda: (), UTC)
+        self._catalog = CatalogCache(place.config, place.home, Preferences())
+
+    def neighbours(self, id: str, query: str) -> tuple[str | None, str | None]:
+        request = sessions.parse_request(QueryParams(query), self._site)
+        before, after = self._catalog.neighbours(id, request, UTC)
+        return before and before.id, after and after.id

@@ -20,13 +20,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from unspool.errors import NotFound, UsageError
-from unspool.store.user_annotations import (
-    Annotation,
-    change_annotation,
-    parse_tags,
-    read_annotations,
-    save_filter,
-)
+from unspool.store import user_annotations
 from unspool.web.pages.sessions import list_query_of, parse_request
 from unspool.web.serving.responses import page_routes, respond
 from unspool.web.serving.services import WebServices, services_of
@@ -37,7 +31,7 @@ _MAX_FIELDS: Final = 20
 def show_all_notes(request: Request) -> Response:
     """Show every session with a star, a tag or a note, and the saved filters."""
     services = services_of(request)
-    given = read_annotations(services.site.folder)
+    given = user_annotations.read_annotations(services.site.folder)
     sessions = [{"id": id, "title": services.catalog.title(id), **one.data()} for id, one in given.sessions.items()]
     data = {"sessions": sessions, "filters": given.filters}
     return _with_origin(respond(request, "notes.html", data))
@@ -47,7 +41,7 @@ def show_notes(request: Request) -> Response:
     """Show the star, the tags and the note of a session, in a form."""
     services, id = services_of(request), request.path_params["id"]
     title = _require_title(services, id)
-    given = read_annotations(services.site.folder)
+    given = user_annotations.read_annotations(services.site.folder)
     tags = sorted({tag for one in given.sessions.values() for tag in one.tags})
     data = {"id": id, "title": title, **given.of(id).data(), "known_tags": tags}
     return _with_origin(respond(request, "session_notes.html", data, back=_own_path(request.query_params.get("back"))))
@@ -56,8 +50,11 @@ def show_notes(request: Request) -> Response:
 async def save_notes(request: Request) -> Response:
     """Save the star, the tags and the note of a session."""
     fields, id = await _read_fields(request), request.path_params["id"]
-    tags, note = parse_tags(fields.get("tags", "")), fields.get("note", "").replace("\r\n", "\n").strip()
-    new = Annotation("starred" in fields, tags, note)
+    tags, note = (
+        user_annotations.parse_tags(fields.get("tags", "")),
+        fields.get("note", "").replace("\r\n", "\n").strip(),
+    )
+    new = user_annotations.Annotation("starred" in fields, tags, note)
     await _change(services_of(request), id, lambda _: new)
     return RedirectResponse(_own_path(fields.get("back")) or f"/notes/{quote(id, safe='')}", 303)
 
@@ -80,7 +77,9 @@ async def save_list(request: Request) -> Response:
     kept = list_query_of(query)
     if not is_removed and not kept:
         raise UsageError("there is no filter to save", hint="choose a filter first")
-    await to_thread.run_sync(save_filter, services.site.folder, name, "" if is_removed else kept, _now(services))
+    await to_thread.run_sync(
+        user_annotations.save_filter, services.site.folder, name, "" if is_removed else kept, _now(services)
+    )
     return RedirectResponse(_own_path(fields.get("back")) or "/sessions", 303)
 
 
@@ -98,9 +97,11 @@ async def _read_fields(request: Request) -> dict[str, str]:
     return {name: values[0] for name, values in fields.items()}
 
 
-async def _change(services: WebServices, id: str, change: Callable[[Annotation], Annotation]) -> None:
+async def _change(
+    services: WebServices, id: str, change: Callable[[user_annotations.Annotation], user_annotations.Annotation]
+) -> None:
     _require_title(services, id)
-    await to_thread.run_sync(change_annotation, services.site.folder, id, change, _now(services))
+    await to_thread.run_sync(user_annotations.change_annotation, services.site.folder, id, change, _now(services))
 
 
 def _require_title(services: WebServices, id: str) -> str:

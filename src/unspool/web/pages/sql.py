@@ -5,11 +5,14 @@ Rules
      the request guard refuses that. The page asks for a file with a form, which carries the page key (`auth.py`).
   2. It has a deadline, and ends when the browser has gone. Few run at once.
   3. A page shows some rows and the beginning of long cells; CSV and JSON have everything.
+  4. Sorting by a column sorts all rows, not those that are shown: the query runs inside another one.
+  5. A cell that is the id of a session is a link to it, whatever its column is called.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -25,10 +28,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from unspool.errors import NotFound, Refused, Unreadable, UnspoolError, UsageError
-from unspool.store import preferences
+from unspool.store import IN_FOLDER, folder_parameters, preferences
 from unspool.store.columns import parquet, public_tables
 from unspool.store.sql import QueryLimits, SqlEngine, fetch_text_rows, format_csv, format_json
-from unspool.web.serving.responses import Json, page_routes, respond
+from unspool.web.serving.responses import Json, link, page_routes, parse_number, respond
 from unspool.web.serving.services import services_of
 from unspool.web.serving.site import Site
 
@@ -38,6 +41,8 @@ _MAX_ROWS: Final = 500
 """On a page."""
 _CELL_CHARACTERS: Final = 400
 """On a page."""
+_MAX_ID_LENGTH: Final = 64
+"""Of cells that may be the id of a session."""
 _DEADLINE_SECONDS: Final = 30.0
 _MAX_FILE_BYTES: Final = 1 << 30
 _MAX_MEMORY_BYTES: Final = 8 << 20
@@ -53,13 +58,22 @@ T = TypeVar("T")
 async def show_sql(request: Request) -> Response:
     """Show the tables, the query of the address, and its first rows."""
     query = request.query_params.get("q", "").strip()
+    sort = parse_number(request.query_params, "sort", 0)
+    is_descending = bool(request.query_params.get("reverse"))
     data: Json = {"query": query, "columns": [], "types": [], "rows": [], "more": False, "error": None, "hint": None}
+    data |= {"sort": sort, "descending": is_descending, "sessions": {}}
     if query:
+        whole = _sort_query(query, sort, is_descending=is_descending) if sort else query
         try:
-            data |= await _run_query(request, lambda engine: _first_rows(engine, query))
+            data |= await _run_query(request, lambda engine: _first_rows(engine, whole))
+            data["sessions"] = await to_thread.run_sync(_find_sessions, services_of(request).site, data["rows"])
         except UnspoolError as error:
             data |= {"error": error.message, "hint": error.hint}
     view = {
+        "sorts": [
+            link("/sql", q=query, sort=number, reverse=1 if number == sort and not is_descending else None)
+            for number in range(1, len(data["columns"]) + 1)
+        ],
         "tables": public_tables().values(),
         "complaint": (data["error"] or "").partition("\n"),
         "shown": _MAX_ROWS,
@@ -69,6 +83,25 @@ async def show_sql(request: Request) -> Response:
     # With `no-referrer`, a browser sends the origin of a form as `null`, which is nobody's. This tells no one else.
     response.headers["referrer-policy"] = "same-origin"
     return response
+
+
+def _sort_query(query: str, column: int, *, is_descending: bool) -> str:
+    """Return a query whose rows are those of another one, sorted by the number of a column."""
+    # The line end closes a comment at the end of the query.
+    order = "DESC" if is_descending else "ASC"
+    return f"SELECT * FROM (\n{query.rstrip().rstrip(';')}\n) AS result ORDER BY {column} {order} NULLS LAST"
+
+
+def _find_sessions(site: Site, rows: list[list[str | None]]) -> dict[str, str]:
+    """Return the sessions whose ids are among the cells, and their titles."""
+    cells = sorted({cell for row in rows for cell in row if cell and len(cell) <= _MAX_ID_LENGTH})
+    with site.open() as access:
+        if access.database is None or not cells:
+            return {}
+        query = f"""SELECT n.session_id, coalesce(n.title, '') FROM sessions n JOIN sources s ON s.id = n.source_id
+            WHERE n.session_id IN (SELECT value FROM json_each(:cells)) AND {IN_FOLDER} ORDER BY n.source_id"""
+        values = {**folder_parameters(access.roots), "cells": json.dumps(cells)}
+        return dict(access.database.execute(query, values).fetchall())
 
 
 async def download_rows(request: Request) -> Response:
