@@ -123,7 +123,7 @@ def test_what_failed_today_is_grouped_by_kind_and_linked(served: Served, tabs: T
     tab = tabs()
     page = open_inbox(tab, served)
     (failure,) = served.get("/inbox.json").json["failures"]
-    assert (failure["kind"], failure["count"], failure["sessions"]) == ("Bash: KeyError: “…”", 6, 3)
+    assert (failure["kind"], failure["count"], failure["sessions"]) == ("Bash: keyerror: …", 6, 3)
     words = page.inner_text("#section-failed")
     assert "6×" in words
     assert "in 3 sessions" in words

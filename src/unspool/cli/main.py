@@ -34,6 +34,7 @@ _COMMANDS = {
     "chat": ("chat", "Chat with a model in a session that Claude Code can resume."),
     "edit": ("edit", "Clone, fork, move, trim or compress a session; undo edits."),
     "export": ("query.export", "Export a session as Markdown, HTML, JSON or raw lines; or all as tables."),
+    "share": ("query.share", "Write a redacted copy of a session, to send to somebody."),
     "restore": ("restore", "Restore a deleted session from the archive, byte for byte."),
     "collect": ("team.collect", "Send redacted sessions to a team's object store."),
     "lake": ("team.lake", "Build Delta tables from collected sessions, and query them."),

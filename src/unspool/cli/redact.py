@@ -19,12 +19,7 @@ from unspool.files import MAX_SIDE_FILE, read_whole
 from unspool.paths import data_folder
 
 if TYPE_CHECKING:
-    from unspool.redact import Redacted, RedactionOptions, Redactor
-
-RULES = "redact.json"
-"""The file of the user's own rules, in the data folder."""
-
-_LIMIT = 1024 * 1024
+    from unspool.redact import Redacted, Redactor
 
 
 @click.command()
@@ -52,10 +47,11 @@ def redact(
     Replaces keys, tokens, passwords and private keys by markers like `[redacted:github-token:3f2a9c01be]`. The same
     secret gets the same marker. `unspool collect` does this to every line before it sends the line.
     """
+    from unspool.export import read_redaction_options
     from unspool.redact import Redactor
 
     folder = data_folder(os.environ)
-    redactor = Redactor(_redaction_key(folder), redaction_options(folder, rules, emails=emails, homes=homes))
+    redactor = Redactor(_redaction_key(folder), read_redaction_options(folder, rules, emails=emails, homes=homes))
     if check:
         if _report(redactor, files, as_json):
             ctx.exit(1)
@@ -64,18 +60,6 @@ def redact(
         for _, redacted in _redact_lines(redactor, path):
             # In a pipe exactly what would be sent; a terminal must not obey escape sequences of a transcript.
             click.echo(clean(redacted.text) if sys.stdout.isatty() else redacted.text)
-
-
-def redaction_options(folder: Path, rules: Path | None, *, emails: bool, homes: bool) -> RedactionOptions:
-    """Return the redaction rules of a file, with what the flags add to them."""
-    from msgspec.structs import replace
-
-    from unspool.redact import DEFAULT_OPTIONS, parse_options
-
-    path = rules or folder / RULES
-    # A file that was named must be there; the default one need not.
-    options = parse_options(read_whole(path, _LIMIT), str(path)) if rules or path.exists() else DEFAULT_OPTIONS
-    return replace(options, emails=options.emails or emails, homes=options.homes or homes)
 
 
 def _redaction_key(folder: Path) -> bytes:

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from unspool.export.outline import (
         Branch, Section, build_branch_tree, find_agent_turns, number_sections, parse_turn_range,
     )
+    from unspool.export.redaction import read_redaction_options, read_share_key
+    from unspool.export.share import (
+        SharedCopy, SharePreview, ShareRequest, copy_for_sharing, read_jsonl,
+    )
+    from unspool.export.share_lines import ShareContent
     from unspool.export.story import (
         AnswerStep, EventKind, EventStep, PromptStep, SidechainStep, Step, Story, ThinkingStep, ToolCallStep,
         build_story, min_depth,
@@ -27,11 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEPTH_NAMES", "AnswerStep", "Branch", "CallState", "Depth", "EventKind", "EventStep", "FileHistoryVersion",
-    "PromptStep", "Section", "SidechainStep", "Step", "Story", "ThinkingStep", "ToolCallStep", "blocks_to_text",
-    "build_branch_tree", "build_story", "counts", "decode_line", "describe_calls", "describe_lines", "diff_lines",
-    "diff_versions", "file_versions", "find_agent_turns", "find_versions", "json_data", "min_depth", "number_sections",
-    "outline", "parse_depth", "parse_turn_range", "read_version", "render_markdown", "split_exit_code", "version_label",
-    "version_to_json",
+    "PromptStep", "Section", "ShareContent", "SharePreview", "ShareRequest", "SharedCopy", "SidechainStep", "Step",
+    "Story", "ThinkingStep", "ToolCallStep", "blocks_to_text", "build_branch_tree", "build_story", "copy_for_sharing",
+    "counts", "decode_line", "describe_calls", "describe_lines", "diff_lines", "diff_versions", "file_versions",
+    "find_agent_turns", "find_versions", "json_data", "min_depth", "number_sections", "outline", "parse_depth",
+    "parse_turn_range", "read_jsonl", "read_redaction_options", "read_share_key", "read_version", "render_markdown",
+    "split_exit_code", "version_label", "version_to_json",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -42,6 +48,9 @@ __getattr__ = lazy_door(__name__, {
     "json_data": "decode_line",
     "markdown": "render_markdown",
     "outline": "Branch Section build_branch_tree find_agent_turns number_sections parse_turn_range",
+    "redaction": "read_redaction_options read_share_key",
+    "share": "SharedCopy SharePreview ShareRequest copy_for_sharing read_jsonl",
+    "share_lines": "ShareContent",
     "story":
         "AnswerStep EventKind EventStep PromptStep SidechainStep Step Story ThinkingStep ToolCallStep "
         "build_story min_depth",

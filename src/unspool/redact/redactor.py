@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -48,8 +48,11 @@ class SecretSpan(NamedTuple):
 class Redactor:
     """Replaces secrets by markers, with one key and one set of rules."""
 
-    def __init__(self, key: bytes, options: RedactionOptions = DEFAULT_OPTIONS) -> None:
-        self._key = key
+    def __init__(
+        self, key: bytes, options: RedactionOptions = DEFAULT_OPTIONS, keep: Collection[str] = frozenset()
+    ) -> None:
+        """Take a key, the rules, and the hashes of markers whose texts the user wants to keep."""
+        self._key, self._keep = key, frozenset(keep)
         self.version = rules.rules_version(options.words)
         """The version of the rules."""
         self.looks_everywhere = options.looks_everywhere
@@ -126,26 +129,39 @@ class Redactor:
             kind = "assignment" if is_secret_key(key) and rules.is_member(key, value) else ""
         if not kind:
             return value
+        marker = self.make_marker(kind, value.encode("utf-8", "surrogatepass"))
+        if self._is_kept(marker):
+            return value
         counts[kind] += 1
-        return self.make_marker(kind, value.encode("utf-8", "surrogatepass"))
+        return marker
 
     def redact_key_rows(self, text: str, counts: Counts) -> str | None:
         """Return a marker for a text that is nothing but rows of a private key, None for any other."""
         data = text.encode("utf-8", "surrogatepass")
         if not data.strip() or compile_pattern(_ROWS).fullmatch(data) is None:
             return None
+        marker = self.make_marker("private-key", data.strip())
+        if self._is_kept(marker):
+            return None
         counts["private-key"] += 1
-        return self.make_marker("private-key", data.strip())
+        return marker
+
+    def _is_kept(self, marker: str) -> bool:
+        # By the hash alone: the same text may be a secret of two kinds.
+        return bool(self._keep) and marker[-11:-1] in self._keep
 
     def _replace(self, data: bytes, spans: list[SecretSpan], counts: Counts) -> bytes:
         pieces, reached = list[bytes](), 0
         for start, end, kind in spans:
             if start < reached:
                 continue
-            pieces += [data[reached:start], self.make_marker(kind, data[start:end]).encode()]
+            marker = self.make_marker(kind, data[start:end])
+            if self._is_kept(marker):
+                continue
+            pieces += [data[reached:start], marker.encode()]
             counts[kind] += 1
             reached = end
-        return b"".join([*pieces, data[reached:]])
+        return b"".join([*pieces, data[reached:]]) if pieces else data
 
 
 @cache

@@ -35,6 +35,7 @@ from unspool.web.pages import (
     search,
     session,
     sessions,
+    share,
     side_documents,
     sql,
     time,
@@ -82,8 +83,21 @@ def create_app(site: Site, guard: RequestGuard) -> Starlette:
 def all_routes() -> list[BaseRoute]:
     """Return every route there is."""
     modules = (
-        inbox, sessions, notes, cost, review, time, session, search, usage, sql, side_documents, palette, assets
-    )  # fmt: skip
+        inbox,
+        sessions,
+        notes,
+        share,
+        cost,
+        review,
+        time,
+        session,
+        search,
+        usage,
+        sql,
+        side_documents,
+        palette,
+        assets,
+    )
     return [route for module in modules for route in module.routes]
 
 

@@ -36,6 +36,7 @@ CASES: dict[str, list[str]] = {
     "watch": ["watch --once --since 3650d"],
     "watch-event": [],
     "export": ["export {id}", "export {file}"],
+    "share": ["share {id}", "share {id} --md --results --thinking --turns 1"],
     "edit": ["edit clone {id}", "edit compress {id} --keep-last 0 --no-model"],
     "edit-plan": ["edit trim {id} --tools --plan", "edit fork {id} --at 2 --plan"],
     "edit-undo": ["edit undo"],

@@ -26,6 +26,7 @@ DOCUMENTS: Final = MappingProxyType(
         "watch": lists.WatchDocument,
         "watch-event": lists.WatchEvent,
         "export": sessions.ExportDocument,
+        "share": sessions.ShareDocument,
         "edit": sessions.EditDocument,
         "edit-plan": sessions.EditPlanDocument,
         "edit-undo": sessions.EditUndoDocument,

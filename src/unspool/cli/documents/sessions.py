@@ -1,4 +1,4 @@
-"""The documents about one session: of `show`, `stats`, `export`, `edit`, `restore` and `doctor --session`."""
+"""The documents about one session: of `show`, `stats`, `export`, `share`, `edit`, `restore` and `doctor --session`."""
 
 from __future__ import annotations
 
@@ -569,3 +569,75 @@ class DoctorSessionDocument(JsonDocument):
     """Its file."""
     violations: list[RuleViolation]
     """The rules that it breaks; empty if it can be resumed as it is."""
+
+
+class SharePlace(JsonObject):
+    """Where a text is replaced in a shared file."""
+
+    turn: int | None
+    """The number of the turn; null in agents and before the first turn."""
+    agent_id: str | None
+    """The agent, if it is in one."""
+    line: int
+    """The number of the line in the shared lines of the session, or of the agent."""
+    field: str
+    """Where in the JSON of the line."""
+    before: str
+    """The text before it, with everything else that is replaced."""
+    after: str
+    """The text after it."""
+
+
+class ShareReplacement(JsonObject):
+    """A text that is replaced wherever it stands; never the text itself."""
+
+    id: str
+    """Its id, for `--keep`."""
+    kind: str
+    """What it is."""
+    count: int
+    """How often it is there."""
+    places: list[SharePlace]
+    """The first 50 places."""
+    kept: bool
+    """Whether it stays, because of `--keep`."""
+
+
+class ShareIncluded(JsonObject):
+    """What a shared file includes beside prompts, answers and tool calls."""
+
+    thinking: bool
+    """Thinking."""
+    results: bool
+    """Results of tools, attached files and output of commands."""
+    images: bool
+    """Images."""
+    agents: bool
+    """Sub-agents."""
+
+
+class ShareDocument(JsonListDocument):
+    """What a shared file contains and what is replaced in it (`share`)."""
+
+    session_id: str
+    """The session."""
+    title: str
+    """Its title, redacted."""
+    format: str
+    """`html`, `md` or `jsonl`."""
+    path: str | None
+    """The file that was written; null without `--yes`."""
+    turns: str | None
+    """The turns that were asked for; null for all."""
+    content: ShareIncluded
+    """What is included."""
+    shared: Counts
+    """How many things of each kind leave."""
+    left_out: Counts
+    """How many stay."""
+    lines: int
+    """Lines that leave."""
+    size: int
+    """Bytes of these lines."""
+    items: list[ShareReplacement]
+    """The texts that are replaced."""

@@ -229,13 +229,13 @@ class _CollectedFolder:
 @contextmanager
 def _open_plan(settings: _CollectorSettings, enrolment: Enrolment) -> Iterator[tuple[CollectionPlan, _CollectedFolder]]:
     """Open the object store, the store, the archive and the state of a collector."""
-    from unspool.cli.redact import redaction_options
     from unspool.collect import CollectionPlan, SegmentTools, limit_rate, open_object_store, open_state, read_offsets
+    from unspool.export import read_redaction_options
     from unspool.redact import Redactor
     from unspool.store.archive import Archive
 
     object_store = open_object_store(settings.to, os.environ)
-    redactor = Redactor(enrolment.secret, redaction_options(settings.folder, **settings.redaction))
+    redactor = Redactor(enrolment.secret, read_redaction_options(settings.folder, **settings.redaction))
     with ExitStack() as stack:
         stack.enter_context(translate_errors(settings.folder))
         database = open_store(settings.folder)

@@ -2,7 +2,7 @@
 
 Rules
   1. The search index knows which lines failed. Its passages get higher ids as they come, so only new ones are read.
-  2. A kind is the tool and the line that says what went wrong, without numbers, paths and quoted names.
+  2. A kind is the tool and the line that says what went wrong, reduced as the search for errors reduces it.
   3. What a user rejected or interrupted has not failed. A line that several files repeat (forks) counts once.
   4. Lines are untrusted: any JSON anywhere. A line that cannot be read any more is left out.
 """
@@ -23,6 +23,7 @@ from unspool.errors import UnspoolError
 from unspool.export import describe_calls
 from unspool.files import open_regular
 from unspool.store import IN_FOLDER, StoreAccess, folder_parameters
+from unspool.store.search import reduce_failure
 
 MAX_FAILURES: Final = 1_000
 """Failures that are kept, the newest."""
@@ -40,10 +41,6 @@ ORDER BY p.id DESC LIMIT {MAX_FAILURES}
 """
 _WRONG: Final = re.compile(r"(?i)error|exception|fail|not found|no such|denied|refused|invalid|cannot|unable|timed out")
 _PYTHON_ERROR: Final = re.compile(r"[A-Za-z_.]{1,80}(?:Error|Exception)\b")
-_VARIABLE: Final = re.compile(
-    r"""(?P<quoted>'[^']{1,120}'|"[^"]{1,120}"|`[^`]{1,120}`)|(?P<path>(?:~|\.{1,2})?/[^\s'"`:,;()]{2,})|(?P<number>\b0x[0-9a-fA-F]+\b|\d+)"""
-)
-_PLACEHOLDERS: Final = {"quoted": "“…”", "path": "PATH", "number": "N"}
 
 
 class Failure(NamedTuple):
@@ -55,7 +52,7 @@ class Failure(NamedTuple):
     time: int
     kind: str
     words: str
-    """The line that says what went wrong, as it was written."""
+    """The tool, and the line that says what went wrong, as it was written."""
     call: str
     """Names the failure in every file that repeats it."""
 
@@ -140,12 +137,12 @@ def find_failures(line: Any) -> list[tuple[str, str]]:
 
 
 def classify_failure(tool: str, text: str) -> tuple[str, str]:
-    r"""Return the kind of a failure, and the line that says what went wrong.
+    r"""Return the kind of a failure, and the tool with the line that says what went wrong.
 
     >>> classify_failure("Bash", "Exit code 1\nTraceback:\n  File 'a.py', line 3\nKeyError: 'total'")
-    ('Bash: KeyError: “…”', "KeyError: 'total'")
+    ('Bash: keyerror: …', "Bash: KeyError: 'total'")
     >>> classify_failure("Read", "<tool_use_error>File does not exist.</tool_use_error>")
-    ('Read: File does not exist.', 'File does not exist.')
+    ('Read: file does not exist.', 'Read: File does not exist.')
     """
     code, rest = describe_calls.split_exit_code(describe_calls.strip_error_tags(text[:_MAX_TEXT]))
     lines = [" ".join(line.split())[:_MAX_WORDS] for line in rest.splitlines() if line.strip()]
@@ -154,11 +151,7 @@ def classify_failure(tool: str, text: str) -> tuple[str, str]:
     words = named or next((line for line in lines if _WRONG.search(line)), lines[0] if lines else "")
     if not words:
         words = f"exit code {code}" if code is not None else "no message"
-    return f"{tool}: {_VARIABLE.sub(_replace, words)}", words
-
-
-def _replace(match: re.Match[str]) -> str:
-    return _PLACEHOLDERS[match.lastgroup or "number"]
+    return f"{tool}: {reduce_failure(words)}", f"{tool}: {words}"
 
 
 def _read_line(path: str, offset: int) -> Any:
