@@ -45,6 +45,7 @@ PAGES = {
 """Every page, and words that are on it."""
 
 PARTS = {
+    "/session/{id}/head",
     "/session/{id}/rows",
     "/session/{id}/outline",
     "/session/{id}/detail",

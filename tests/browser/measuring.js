@@ -95,7 +95,7 @@
       const words = flat([...one.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data).join(""));
       if (words.length < 8 || !isShown(one)) continue;
       const box = one.getBoundingClientRect(), size = parseFloat(getComputedStyle(one).fontSize);
-      if (box.right + scrollX <= 0 || getComputedStyle(one).position === "absolute" && box.width <= 1 || all(".away").some((away) => away.contains(one))) continue;
+      if (box.right + scrollX <= 0 || getComputedStyle(one).position === "absolute" && box.width <= 1 || one.closest(".away")) continue;
       const isThin = box.width < LEAST_TEXT && (box.height > 4 * size || (cuts(one) || cuts(one.parentElement)) && one.scrollWidth > box.width + 1);
       if (isThin && box.height > 0) found.push(`${name(one)} has ${Math.round(box.width)} of width`);
     }

@@ -11,7 +11,7 @@ import pytest
 from starlette.routing import Route
 
 from tests.browser import showcase
-from tests.browser.addresses import FILES, PAGES, PARTS
+from tests.browser.addresses import FILES, PAGES, PARTS, SESSION
 from tests.browser.happening import happening
 from tests.browser.measuring import measure
 from tests.browser.visiting import READY, visit, visited
@@ -59,6 +59,17 @@ def test_everybody_can_use_a_page(path: str, served: Served, tabs: Tabs) -> None
     page = visit(tabs(), served, path)
     if page.query_selector(".session"):
         page.wait_for_selector(READY)
+    assert measure(page) == []
+
+
+@pytest.mark.parametrize("name", ["Agent", "Bash", "Edit"])
+def test_everybody_can_use_an_opened_step(name: str, served: Served, tabs: Tabs) -> None:
+    tab = tabs()
+    page = visit(tab, served, f"{SESSION}?depth=all")
+    line = page.locator(".row.call > a.line").filter(has=page.locator(".name", has_text=name)).first
+    page.goto(f"{served.address}{line.get_attribute('href')}")
+    page.wait_for_selector(READY)
+    page.wait_for_selector("#drawer .detail")
     assert measure(page) == []
 
 

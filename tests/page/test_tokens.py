@@ -21,7 +21,7 @@ WORDS = (
     "info",
     "keyword",
     "string",
-    "number",
+    "digit",
     "function",
     "special",
 )

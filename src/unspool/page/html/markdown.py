@@ -39,7 +39,7 @@ def render_markdown(text: str) -> Markup:
     import nh3
 
     if len(text) > _MAX_CHARACTERS or text.count("[") + text.count("*") > _MAX_BRACKETS:
-        return Markup('<pre class="plain">{}</pre>').format(clean(text))
+        return Markup('<pre class="plain" tabindex="0">{}</pre>').format(clean(text))
     safe = nh3.clean(
         _parser().render(clean(text)),
         tags=set(_TAGS),
@@ -83,4 +83,4 @@ def _fence(_: Any, tokens: Sequence[Token], number: int, *__: Any) -> str:
     lines = (
         highlight_lines(token.content, language=language) if language else [escape(token.content.removesuffix("\n"))]
     )
-    return str(Markup("<pre><code>{}</code></pre>").format(Markup("\n").join(lines)))
+    return str(Markup('<pre tabindex="0"><code>{}</code></pre>').format(Markup("\n").join(lines)))
