@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from unspool.collect.object_store import SegmentStore
 from unspool.collect.segment_maker import CollectionReport
 from unspool.collect.selection import SelectionRules, is_refused
 from unspool.errors import ObjectStoreFailed
+from unspool.store.database import open_store
 
 
 @pytest.fixture
@@ -282,10 +285,53 @@ def test_what_waits_of_a_project_that_was_excluded_meanwhile_goes_on_waiting(
     with pytest.raises(ObjectStoreFailed):
         Machine(tmp_path / "own", world.root, Down(place.url, place._store, place._folder)).collect()
     choice = SelectionRules(exclude=("project",))
-    excluded = Machine(tmp_path / "own", world.root, place, choice, refuses=lambda path: is_refused(path, choice))
-    assert excluded.collect().segments == 0
+    with closing(open_store(tmp_path / "own")) as store:
+        excluded = Machine(
+            tmp_path / "own", world.root, place, choice, refuses=lambda path: is_refused(store, path, choice)
+        )
+        assert excluded.collect().segments == 0
     assert headers(place) == []
     assert Machine(tmp_path / "own", world.root, place).collect().segments == 2
+
+
+@pytest.mark.parametrize("folder", ["config", "projects/me/config"])
+def test_side_files_that_wait_are_held_and_sent_by_the_project_of_their_session(
+    tmp_path: Path, place: SegmentStore, folder: str
+) -> None:
+    class Down(SegmentStore):
+        def put_new(self, name: str, data: bytes) -> bool:
+            raise ObjectStoreFailed("no answer")
+
+    root, own = tmp_path / folder, tmp_path / "own"
+    rest = "-0000-4000-8000-000000000000"
+    sessions = {"-srv-open": "1" * 8 + rest, "-srv-closed": "2" * 8 + rest}
+    for project, session in sessions.items():
+        line = json.dumps({"type": "user", "uuid": session, "sessionId": session, "message": {"content": project}})
+        files = {
+            f"projects/{project}/{session}.jsonl": line + "\n",
+            f"todos/{session}-agent-{session}.json": json.dumps([{"content": project, "status": "pending"}]),
+            f"tasks/{session}/1.json": json.dumps({"id": "1", "subject": project}),
+            f"file-history/{session}/0123456789abcdef@v1": project,
+        }
+        for name, text in files.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    extras = frozenset({"tasks", "file-history"})
+    with pytest.raises(ObjectStoreFailed):
+        Machine(own, root, Down(place.url, place._store, place._folder), SelectionRules(extras=extras)).collect()
+    for choice in (
+        SelectionRules(exclude=("-srv-closed",), extras=extras),
+        SelectionRules(include=("-srv-open",), extras=extras),
+    ):
+        with closing(open_store(own)) as store:
+            refuses = partial(is_refused, store, rules=choice)
+            Machine(own, root, place, choice, refuses=refuses).collect()
+        sent = {header.source for header in headers(place)}
+        assert {name.split("/")[0] for name in sent} == {"projects", "todos", "tasks", "file-history"}
+        assert not any(sessions["-srv-closed"] in name for name in sent)
+    Machine(own, root, place, SelectionRules(extras=extras)).collect()
+    assert len({header.source for header in headers(place)}) == 8
 
 
 def test_a_side_file_is_sent_whenever_it_has_changed(tmp_path: Path, world: World, place: SegmentStore) -> None:

@@ -67,7 +67,7 @@ PLANTED = (
     _plain("pypi-token", "pypi-AgEIcHlwaS5vcmc" + some(70)),
     _plain("sendgrid-key", "SG." + some(22) + "." + some(43)),
     _plain("twilio-key", "SK" + some(32, HEX)),
-    _plain("mailgun-key", "key-" + some(32, HEX)),
+    _plain("mailgun-key", "key-" + some(32, HEX), "mailgun: {}"),
     _plain("digitalocean-token", "dop_v1_" + some(64, HEX)),
     _plain("databricks-token", "dapi" + some(32, HEX)),
     _plain("vault-token", "hvs." + some(90)),

@@ -128,28 +128,44 @@ def find_candidates(database: sqlite3.Connection, roots: Roots, rules: Selection
         candidates = [candidate for candidate in candidates if candidate.modified >= rules.since]
     if rules.include or rules.exclude:
         sessions = (candidate for candidate in candidates if candidate.kind == Kind.SESSION.value)
-        projects = {session.session_id: session.project for session in sessions}
-        candidates = [candidate for candidate in candidates if _is_selected(_project(candidate, projects), rules)]
+        projects: dict[str | None, set[str | None]] = {}
+        for session in sessions:
+            projects.setdefault(session.session_id, set()).add(session.project)
+        candidates = [
+            candidate
+            for candidate in candidates
+            if all(_is_selected(project, rules) for project in _projects(candidate, projects))
+        ]
     return sorted(candidates, key=lambda candidate: (candidate.rank, -candidate.modified, candidate.path))
 
 
-def is_refused(path: str, rules: SelectionRules) -> bool:
-    """Return whether nothing of a file may be sent, by its path: segments made under earlier rules are checked too."""
+def is_refused(database: sqlite3.Connection, path: str, rules: SelectionRules) -> bool:
+    """Return whether nothing of a file may be sent: segments made under earlier rules are checked too."""
     if not (rules.include or rules.exclude):
         return False
-    parts = Path(path).parts
+    first, *others = _parts_inside(database, path)
+    if first == "projects":
+        return not _is_selected(others[0] if len(others) > 1 else None, rules)
     # Outside of `projects` a file belongs to one session (its id is in the name) or, like the history, to all.
-    if "projects" not in parts:
-        return SESSION_ID.search("/".join(parts[-2:])) is None
-    return not _is_selected(next(iter(parts[parts.index("projects") + 1 :]), None), rules)
+    named = SESSION_ID.search("/".join(others[-2:]))
+    query = "SELECT DISTINCT project FROM sources WHERE kind = ? AND session_id = ?"
+    rows = database.execute(query, (Kind.SESSION.value, named[0])).fetchall() if named else []
+    return not rows or not all(_is_selected(project, rules) for (project,) in rows)
 
 
-def _project(candidate: CollectCandidate, projects: Mapping[str | None, str | None]) -> str | None:
-    """Return the project of a file: by its path, or by the session it belongs to."""
+def _parts_inside(database: sqlite3.Connection, path: str) -> tuple[str, ...]:
+    """Return the parts of a file's path inside its config folder, which may itself be below a folder `projects`."""
+    homes = (home.path.rstrip(os.sep) + os.sep for home in read_homes(database))
+    home = max((home for home in homes if path.startswith(home)), key=len, default="")
+    return Path(path.removeprefix(home)).parts or ("",)
+
+
+def _projects(candidate: CollectCandidate, projects: Mapping[str | None, set[str | None]]) -> set[str | None]:
+    """Return the projects of a file: by its path, or by the session it belongs to, which may have been copied."""
     if candidate.project is not None:
-        return candidate.project
+        return {candidate.project}
     named = SESSION_ID.match(Path(candidate.path).name)
-    return projects.get(candidate.session_id or (named[0] if named else None))
+    return projects.get(candidate.session_id or (named[0] if named else None)) or {None}
 
 
 def _is_selected(project: str | None, rules: SelectionRules) -> bool:

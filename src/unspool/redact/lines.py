@@ -35,7 +35,7 @@ class SecretHit(NamedTuple):
     kind: str
     number: int
     path: str
-    """The path to it: `message.content[0].text`; empty in a line that is not JSON."""
+    """The path to it: `message.content[0].text`; empty for an address or a home, and in a line that is not JSON."""
 
 
 class Redacted(NamedTuple):
@@ -148,7 +148,7 @@ class _SuspectSpans:
     """Tells which spans of a line, asked in order, have a place where a secret may be."""
 
     def __init__(self, redactor: Redactor, line: bytes) -> None:
-        self._spans = redactor.find_suspects(line)
+        self._spans = redactor.find_secret_suspects(line)
         self._next = next(self._spans, None)
 
     def overlap(self, start: int, end: int) -> bool:
@@ -160,6 +160,8 @@ class _SuspectSpans:
 
 def _is_clean(redactor: Redactor, line: bytes) -> bool:
     """Tell whether no string of a line is a secret after all, without following its structure."""
+    if not redactor.has_secret_suspect(line):
+        return True
     suspects, counts = _SuspectSpans(redactor, line), Counter[str]()
     for match in _STRING.finditer(line):
         if suspects.overlap(*match.span()):
@@ -172,7 +174,7 @@ def _is_clean(redactor: Redactor, line: bytes) -> bool:
 def _redact_json(redactor: Redactor, line: bytes) -> Redacted:
     # Most suspect lines hold no secret; this pass is cheaper than one that follows the structure.
     if not redactor.looks_everywhere and _is_clean(redactor, line):
-        return Redacted(line.decode(), is_json=True)
+        return _redact_personal(redactor, line, [])
     cursor, suspects = _JsonCursor(), _SuspectSpans(redactor, line)
     pieces, hits, reached, opened = list[bytes](), list[SecretHit](), 0, False
     for match in _TOKEN.finditer(line):
@@ -195,8 +197,14 @@ def _redact_json(redactor: Redactor, line: bytes) -> Redacted:
             pieces += [line[reached:start], encode_json(changed)]
             reached = end
             hits += _hits(counts, cursor.path)
-    text = b"".join([*pieces, line[reached:]]) if pieces else line
-    return Redacted(text.decode(), is_json=True, hits=tuple(hits))
+    return _redact_personal(redactor, b"".join([*pieces, line[reached:]]) if pieces else line, hits)
+
+
+def _redact_personal(redactor: Redactor, line: bytes, hits: list[SecretHit]) -> Redacted:
+    """Redact addresses and homes in the raw line: every line has a home folder in it, decoding all would be slow."""
+    counts: Counts = Counter()
+    changed = redactor.redact_personal(line, counts, raw=True)
+    return Redacted(changed.decode(), is_json=True, hits=(*hits, *_hits(counts, "")))
 
 
 def _redact_value(

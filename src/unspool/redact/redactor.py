@@ -9,23 +9,26 @@ Rules
   1. A text in which nothing is match is returned as it is, the very object.
   2. Redacting twice changes nothing: no rule finds a marker.
   3. Kinds that say more come first: a GitHub token is not reported as an assignment.
-  4. No secret but a private key has white space in it. So only the text around a suspect place is searched, from white
-     space to white space: a long text is searched once, and not once for each rule.
+  4. Few secrets have white space in them. So only the text around a suspect place is searched, from white space to
+     white space: a long text is searched once, and not once for each rule.
+  5. Characters of no width, and escapes like `\\u0067` in text, are taken away before a second search. If it finds
+     more, its text is the result. A token that a line end cuts is found if its parts together have the exact shape.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
-from unspool.redact import rules
+from unspool.redact import rules, values
 from unspool.redact.options import DEFAULT_OPTIONS, RedactionOptions
 from unspool.redact.rules import compile_pattern
-from unspool.redact.token_formats import SAFE_LEFT, TOKENS
+from unspool.redact.token_formats import CUT_TOKENS, ESCAPE, SAFE_LEFT, TOKENS
 
 Counts: TypeAlias = Counter[str]
 _LONGEST_KEY = 64 * 1024
@@ -33,8 +36,16 @@ _LONGEST_KEY = 64 * 1024
 _LONGEST_NAME = 64
 _BEFORE, _AFTER = 2 * _LONGEST_NAME, 256
 """Bytes around a suspect place in which a secret may begin: a name before it, quotes and blanks after it."""
+_AFTER_COOKIE = 4096
+"""The same for a header of cookies, which has blanks in it."""
 _ROWS = rf"(?:\s*[-+ ]?(?:[A-Za-z0-9+/=]{{1,80}}|{rules.KEY_END})\s*)+"
 _IN_NAMES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
+
+
+_BEFORE_EMAIL = re.compile(rules.BEFORE_EMAIL.encode(), re.DOTALL)
+_BEFORE_HOME = re.compile(rb'/(?:home|Users)\\?/|[A-Za-z]:(?:\\+|\\?/)(?i:users)(?:\\+|\\?/)|[/"]?-(?:home|Users)-')
+_USER_NAME = re.compile(rb"[A-Za-z0-9._-]+")
+_MOST_KNOWN = 1024
 
 
 class SecretSpan(NamedTuple):
@@ -52,24 +63,72 @@ class Redactor:
         self, key: bytes, options: RedactionOptions = DEFAULT_OPTIONS, keep: Collection[str] = frozenset()
     ) -> None:
         """Take a key, the rules, and the hashes of markers whose texts the user wants to keep."""
-        self._key, self._keep = key, frozenset(keep)
+        self._key, self._options, self._keep = key, options, frozenset(keep)
+        self._known: dict[tuple[str, bytes], bytes] = {}
         self.version = rules.rules_version(options.words)
         """The version of the rules."""
         self.looks_everywhere = options.looks_everywhere
         self._suspect = rules.suspect_pattern(options.hints)
+        self._selecting = rules.suspect_pattern((*options.hints, *options.personal_hints))
         self._everywhere = (
             _private_keys,
+            _putty_keys,
             *(_whole(rule.kind, compile_pattern(rule.pattern)) for rule in options.rules),
         )
         # In this order (rule 3): what an earlier step has replaced is hidden from the later ones.
-        self._near = tuple(_steps(options))
+        self._near = tuple(_steps())
 
     def find_suspects(self, data: bytes, start: int = 0) -> Iterator[tuple[int, int]]:
         """Yield the spans of raw bytes where a secret may be."""
         if self.looks_everywhere:
             yield start, len(data)
         else:
-            yield from (match.span() for match in self._suspect.finditer(data, start))
+            yield from (match.span() for match in self._selecting.finditer(data, start))
+
+    def find_secret_suspects(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """Yield the spans of raw bytes where a secret may be, other than addresses and homes."""
+        if self.looks_everywhere:
+            yield 0, len(data)
+        else:
+            yield from (match.span() for match in self._suspect.finditer(data))
+
+    def has_secret_suspect(self, data: bytes) -> bool:
+        """Tell whether there is a place in raw bytes where a secret may be, other than addresses and homes."""
+        return self.looks_everywhere or self._suspect.search(data) is not None
+
+    def redact_personal(self, data: bytes, counts: Counts, *, raw: bool) -> bytes:
+        """Replace addresses and the names of home folders, in raw JSON or in text: nothing of them is ever escaped."""
+        if self._options.emails and b"@" in data:
+            data = self._replace_after(data, "email", rules.EMAIL, _BEFORE_EMAIL, counts)
+        if self._options.homes and _has_only_plain_homes(data):
+            data = self._replace_plain_homes(data, counts)
+        elif self._options.homes:
+            data = self._replace_after(data, "home", rules.RAW_HOME if raw else rules.HOME, _BEFORE_HOME, counts)
+        return data
+
+    def _replace_plain_homes(self, data: bytes, counts: Counts) -> bytes:
+        """Do the same for `/home/` alone, which most lines have: four times faster than the search by a pattern."""
+        first, *others = data.split(b"/home/")
+        pieces = [first]
+        for other in others:
+            if name := _USER_NAME.match(other):
+                pieces.append(self._mark("home", name[0], counts) + other[name.end() :])
+            else:
+                pieces.append(other)
+        return b"/home/".join(pieces) if others else data
+
+    def _replace_after(self, data: bytes, kind: str, pattern: str, before: re.Pattern[bytes], counts: Counts) -> bytes:
+        """Replace what a pattern finds, but for what `before` matches at its beginning."""
+        pieces, reached = list[bytes](), 0
+        for match in compile_pattern(pattern, captures=False).finditer(data):
+            start, end = match.span()
+            if left := before.match(data, start, end):
+                start = left.end()
+            pieces += [data[reached:start], self._mark(kind, data[start:end], counts)]
+            reached = end
+        if not pieces:
+            return data
+        return b"".join([*pieces, data[reached:]])
 
     def redact_text(self, text: str, counts: Counts) -> str:
         """Replace the secrets of a text by markers; count them by kind."""
@@ -79,17 +138,29 @@ class Redactor:
         pieces, reached = list[bytes](), 0
         for start, end in self._windows(data):
             piece = data[start:end]
-            changed = self._apply(piece, self._near, counts)
+            changed = self._redact_window(piece, counts)
             if changed is not piece:
                 pieces += [data[reached:start], changed]
                 reached = end
         if pieces:
             data = b"".join([*pieces, data[reached:]])
+        data = self.redact_personal(data, counts, raw=False)
         return text if data is before else data.decode("utf-8", "surrogatepass")
+
+    def _redact_window(self, piece: bytes, counts: Counts) -> bytes:
+        plain, found, in_plain = _without_disguise(piece), Counter[str](), Counter[str]()
+        changed = self._apply(piece, self._near, found)
+        if plain is not piece:  # rule 5
+            again = self._apply(plain, self._near, in_plain)
+            # As many are enough: a token may have been found in part, up to the character of no width.
+            if in_plain and in_plain.total() >= found.total():
+                changed, found = again, in_plain
+        counts.update(found)
+        return changed
 
     def _apply(self, data: bytes, steps: tuple[_Step, ...], counts: Counts) -> bytes:
         for step in steps:
-            if spans := list(step(data)):
+            if spans := sorted(step(data)):
                 data = self._replace(data, spans, counts)
         return data
 
@@ -101,7 +172,8 @@ class Redactor:
                 continue
             left = max(start - _BEFORE, 0)
             left = left and data.rfind(b" ", 0, left) + 1
-            match = compile_pattern(r"\s").search(data, end + _AFTER) if end + _AFTER < len(data) else None
+            after = end + (_AFTER_COOKIE if b"ookie" in data[start:end] else _AFTER)
+            match = compile_pattern(r"\s").search(data, after) if after < len(data) else None
             right = match.start() if match else len(data)
             if left <= last and last:
                 last = right
@@ -115,18 +187,29 @@ class Redactor:
     def redact_name(self, name: str) -> str:
         """Redact a short text, fast if there is nothing in it."""
         data = name.encode("utf-8", "surrogatepass")
-        return self.redact_text(name, Counter()) if any(True for _ in self.find_suspects(data)) else name
+        return self.redact_text(name, Counter()) if next(self.find_suspects(data), None) is not None else name
 
     def make_marker(self, kind: str, secret: bytes) -> str:
         """Return the marker of a secret."""
         return f"[redacted:{kind}:{hmac.new(self._key, secret, hashlib.sha256).hexdigest()[:10]}]"
 
+    def _mark(self, kind: str, secret: bytes, counts: Counts) -> bytes:
+        """Return the marker of a secret, and count it; the secret itself if the user wants to keep it."""
+        # The same few names are in every line of a session.
+        if (marker := self._known.get((kind, secret))) is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            made = self.make_marker(kind, secret)
+            marker = self._known[kind, secret] = secret if self._is_kept(made) else made.encode()
+        counts[kind] += marker != secret
+        return marker
+
     def redact_member(self, key: str, value: str, counts: Counts) -> str:
         """Redact the value of a JSON member: what its key calls a secret is replaced as a whole."""
         if key.lower() in {"auth", "_auth"}:
-            kind = "basic-auth" if rules.is_basic(value) else ""
+            kind = "basic-auth" if values.is_basic(value) else ""
         else:
-            kind = "assignment" if is_secret_key(key) and rules.is_member(key, value) else ""
+            kind = "assignment" if is_secret_key(key) and values.is_member(key, value) else ""
         if not kind:
             return value
         marker = self.make_marker(kind, value.encode("utf-8", "surrogatepass"))
@@ -164,6 +247,10 @@ class Redactor:
         return b"".join([*pieces, data[reached:]]) if pieces else data
 
 
+def _has_only_plain_homes(data: bytes) -> bool:
+    return b"sers" not in data and b"SERS" not in data and b"-home-" not in data and b"/home\\" not in data
+
+
 @cache
 def is_secret_key(key: str) -> bool:
     """Tell whether a JSON key says that its value is a secret."""
@@ -184,20 +271,16 @@ def opens_key(text: str) -> bool:
 _Step: TypeAlias = Callable[[bytes], Iterator[SecretSpan]]
 
 
-def _steps(options: RedactionOptions) -> Iterator[_Step]:
+def _steps() -> Iterator[_Step]:
+    first, *others = (_grouped(rule) for rule in rules.GROUP_RULES)
+    yield first  # it needs the key's id, which the tokens replace
+    yield _broken_tokens  # else the first part of one would be taken for the whole
     yield _tokens
-    yield _grouped("url-password", compile_pattern(rules.USERINFO), _is_password)
-    yield _grouped("url-password", compile_pattern(rules.TOKEN_URL), rules.is_bearer)
-    yield _grouped("bearer-token", compile_pattern(rules.BEARER), rules.is_bearer)
-    yield _grouped("basic-auth", compile_pattern(rules.BASIC), rules.is_basic)
-    yield _grouped("basic-auth", compile_pattern(rules.AUTH), rules.is_basic)
-    yield _grouped("login", compile_pattern(rules.LOGIN), rules.is_login)
+    yield from others
+    yield _cookies
+    yield _mnemonics
     yield _assignments(compile_pattern(rules.ASSIGNMENT))
     yield _assignments(compile_pattern(rules.OPTION))
-    if options.emails:
-        yield _whole("email", compile_pattern(rules.EMAIL))
-    if options.homes:
-        yield _grouped("home", compile_pattern(rules.HOME), lambda _: True)
 
 
 def _private_keys(text: bytes) -> Iterator[SecretSpan]:
@@ -221,27 +304,142 @@ def _private_keys(text: bytes) -> Iterator[SecretSpan]:
             yield SecretSpan(rest.start(), rest.end(), "private-key")
 
 
+def _putty_keys(text: bytes) -> Iterator[SecretSpan]:
+    reached = 0
+    while (start := text.find(b"Private-Lines:", reached)) >= 0:
+        mac = compile_pattern(r"Private-MAC:[ \t]*[0-9a-f]*").search(text[start : start + _LONGEST_KEY])
+        if mac:
+            reached = start + mac.end()
+        elif rows := compile_pattern(rules.PUTTY_ROWS).match(text, start):
+            reached = rows.end()
+        else:  # text about a key
+            reached = start + 1
+            continue
+        yield SecretSpan(start, reached, "private-key")
+
+
 def _tokens(text: bytes) -> Iterator[SecretSpan]:
-    pattern = _any_token()
-    for match in pattern.finditer(text):
-        start, end = _group(pattern, match, b"anchored", b"free")
-        secret = text[start:end]
-        kind = next((token.kind for token in TOKENS if compile_pattern(token.pattern).fullmatch(secret)), "token")
-        # `sk-` before letters alone may be a part of a name; a key has digits.
-        if kind != "openai-key" or any(48 <= byte < 58 for byte in secret):
-            yield SecretSpan(start, end, kind)
+    for pattern in (_any_token(), *(late for hint, late in _late_tokens() if hint.search(text))):
+        for match in pattern.finditer(text):
+            start, end = match.span()
+            # The pattern has no groups, which would be slow: what stands before the token is taken away here.
+            if left := compile_pattern(_LEFT_OF_TOKEN).match(text, start):
+                start = left.end()
+            if kind := _token_kind(text, start, end):
+                yield SecretSpan(start, end, kind)
+
+
+def _token_kind(text: bytes, start: int, end: int) -> str:
+    """Return the kind of a token; empty if it is none after all."""
+    secret = text[start:end]
+    token = next((token for token in TOKENS if compile_pattern(token.pattern).fullmatch(secret)), None)
+    if token is None:
+        return "token"
+    if token.bounded and (_is_in_base64(text, start, end) or not _is_random(secret)):
+        return ""
+    # `sk-` before letters alone may be a part of a name; a key has digits.
+    if token.kind in _NAMELIKE and not any(48 <= byte < 58 for byte in secret) and not _is_random(secret):
+        return ""
+    return token.kind
+
+
+def _is_random(secret: bytes) -> bool:
+    return values.is_random(secret.decode("utf-8", "replace"))
+
+
+def _is_in_base64(text: bytes, start: int, end: int) -> bool:
+    before = text[max(start - 2, 0) : start]
+    # `+` at the beginning of a line is the sign of a diff.
+    return text[end : end + 1] in _IN_BASE64 or (before[-1:] in (b"+", b"/") and before[:-1] in _IN_BASE64)
+
+
+_LEFT_OF_TOKEN = rf"(?:{ESCAPE}|[0-9;\[]+m)"
+_NAMELIKE = frozenset({"openai-key", "modal-token", "vercel-token", "render-key", "buildkite-token"})
+_IN_BASE64 = tuple(bytes([byte]) for byte in b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=-")
+
+
+# What begins with any letter makes every letter of a text the beginning of a token: the states of re2 would not fit
+# into its memory (a hundred times slower). Such patterns are searched one by one, where their hint is found.
+@cache
+def _any_token() -> Any:
+    tokens = [token for token in TOKENS if not token.is_late]
+    anchored, free = (
+        "|".join(f"(?:{token.pattern})" for token in tokens if token.anchored is side) for side in (True, False)
+    )
+    return compile_pattern(f"{SAFE_LEFT}(?:{anchored})|{free}", captures=False)
 
 
 @cache
-def _any_token() -> Any:
-    anchored, free = (
-        "|".join(f"(?:{token.pattern})" for token in TOKENS if token.anchored is side) for side in (True, False)
+def _late_tokens() -> tuple[tuple[Any, Any], ...]:
+    return tuple(
+        (
+            compile_pattern(token.hint, captures=False),
+            compile_pattern(f"{SAFE_LEFT if token.anchored else ''}(?:{token.pattern})", captures=False),
+        )
+        for token in TOKENS
+        if token.is_late
     )
-    return compile_pattern(f"{SAFE_LEFT}(?P<anchored>{anchored})|(?P<free>{free})")
 
 
-def _is_password(value: str) -> bool:
-    return rules.MARKER.search(value) is None and not value.startswith(("$", "{", "<", "*", "%")) and "..." not in value
+def _broken_tokens(text: bytes) -> Iterator[SecretSpan]:
+    """Yield the tokens of a known length that line ends cut in parts."""
+    if b"\n" not in text and b"\\n" not in text:
+        return
+    line_end = compile_pattern(_LINE_END)
+    for match in compile_pattern(_CUT_PREFIXES, captures=False).finditer(text):
+        head = text[match.start() : match.end()]
+        kind, alphabet, left = next(token[1:] for token in CUT_TOKENS if head == token[0].encode())
+        pattern, end, parts = compile_pattern(f"{alphabet}+"), match.end(), list[bytes]()
+        while left > 0 and len(parts) <= _MOST_CUTS and (part := pattern.match(text, end)):
+            parts.append(part[0])
+            left, end = left - len(part[0]), part.end()
+            if left > 0 and (cut := line_end.match(text, end)):
+                end = cut.end()
+        # The last part ends where the length is reached: what is longer is another word.
+        if left == 0 and len(parts) > 1 and len(parts[0]) >= _SHORTEST_PART and _is_random(b"".join(parts)):
+            yield SecretSpan(match.start(), end, kind)
+
+
+_MOST_CUTS, _SHORTEST_PART = 4, 3
+_LINE_END = r"[ \t]*(?:\r?\n|(?:\\r)?\\n)(?:[ \t]*[0-9]{0,6}(?:\xe2\x86\x92|\t|[|:]))?[ \t|>+]*"
+_CUT_PREFIXES = "|".join(prefix for prefix, *_ in CUT_TOKENS)
+
+
+def _without_disguise(text: bytes) -> bytes:
+    """Return a text without characters of no width and without escapes of letters; the same object if it has none."""
+    plain = text
+    if b"\\u00" in plain:
+        plain = _ESCAPED_LETTER.sub(lambda match: bytes([int(match[1], 16)]), plain)
+    if compile_pattern(rules.INVISIBLE, captures=False).search(plain):
+        plain = _INVISIBLE.sub(b"", plain)
+    return text if plain == text else plain
+
+
+# Not of quotes and backslashes: they would damage JSON in a text.
+_ESCAPED_LETTER = re.compile(rb"\\+u00(2[013-9a-fA-F]|[3467][0-9a-fA-F]|5[0-9abd-fABD-F])")
+# Between letters only: others join pictures (emoji).
+_INVISIBLE = re.compile(rb"(?<=[A-Za-z0-9_-])(?:" + rules.INVISIBLE.encode() + rb")+(?=[A-Za-z0-9_-])")
+
+
+def _cookies(text: bytes) -> Iterator[SecretSpan]:
+    if b"ookie" not in text and b"-b" not in text and b"OOKIE" not in text:
+        return
+    header, cookie = compile_pattern(rules.COOKIES), compile_pattern(rules.COOKIE)
+    for match in header.finditer(text):
+        first, last = _group(header, match, b"bare")
+        for one in cookie.finditer(text[first:last]):
+            start, end = _group(cookie, one, b"bare")
+            if values.is_strange(text[first + start : first + end].decode("utf-8", "replace")):
+                yield SecretSpan(first + start, first + end, "cookie")
+
+
+def _mnemonics(text: bytes) -> Iterator[SecretSpan]:
+    pattern = compile_pattern(rules.MNEMONIC)
+    for match in pattern.finditer(text):
+        start, end = _group(pattern, match, b"bare")
+        words = list(re.finditer(rb"[a-z]+", text[start:end]))
+        if number := values.count_seed_words([word[0].decode() for word in words]):
+            yield SecretSpan(start, start + words[number - 1].end(), "mnemonic")
 
 
 def _whole(kind: str, pattern: Any) -> _Step:
@@ -251,24 +449,36 @@ def _whole(kind: str, pattern: Any) -> _Step:
     return step
 
 
-def _grouped(kind: str, pattern: Any, check: Callable[[str], bool]) -> _Step:
+def _grouped(rule: rules.GroupRule) -> _Step:
+    pattern = compile_pattern(rule.pattern)
+    hint = compile_pattern(rule.pattern, captures=False)
+
     def step(text: bytes) -> Iterator[SecretSpan]:
+        # Cheap questions first: the search with groups is the slow one.
+        lower = _lower(text)
+        if (rule.words and not any(word in lower for word in rule.words)) or not hint.search(text):
+            return
         for match in pattern.finditer(text):
             start, end = _group(pattern, match, b"bare", b"key", b"other")
-            if check(text[start:end].decode("utf-8", "replace")):
-                yield SecretSpan(start, end, kind)
+            if rule.check(text[start:end].decode("utf-8", "replace")):
+                yield SecretSpan(start, end, rule.kind)
 
     return step
+
+
+@lru_cache(maxsize=1)
+def _lower(text: bytes) -> bytes:
+    return text.lower()  # once for all rules
 
 
 def _assignments(pattern: Any) -> _Step:
     def step(text: bytes) -> Iterator[SecretSpan]:
         for match in pattern.finditer(text):
-            start, end = _group(pattern, match, b"bare", b"phrase", b"words", b"double", b"single")
+            start, end = _group(pattern, match, b"bare", b"phrase", b"words", b"double", b"single", b"code")
             first, last = match.span(pattern.groupindex[b"separator"])
             name = _name_before(text, first)
             # `[redacted:token:…` is a marker, although it reads like an assignment.
-            if not text.endswith(b"[redacted:", 0, first - len(name)) and rules.is_assigned(
+            if not text.endswith(b"[redacted:", 0, first - len(name)) and values.is_assigned(
                 name,
                 text[start:end].decode("utf-8", "replace"),
                 quoted=match[pattern.groupindex[b"bare"]] is None,
@@ -284,7 +494,16 @@ def _assignments(pattern: Any) -> _Step:
 def _is_alone(text: bytes, start: int, end: int) -> bool:
     """Tell whether a name and its value are alone on a line."""
     before = text[max(start - _LONGEST_NAME, 0) : start].replace(b"\\n", b"\n").rpartition(b"\n")[2]
-    return before.strip(b" \t-+\"'\\") == b"" and text[end : end + 1] in (b"", b"\n", b"\r", b"\\")
+    # What `cat -n`, `grep -n`, a diff or a log puts before a line is no part of it.
+    before = before[match.end() :] if (match := _LINE_PREFIX.match(before)) else before
+    return before.strip(b" \t-+*>\"'\\") == b"" and text[end : end + 1] in (b"", b"\n", b"\r", b"\\")
+
+
+_LINE_PREFIX = re.compile(
+    rb"(?:[ \t+<>-]*(?:[0-9]{1,7}(?:\xe2\x86\x92|\\u2192|\t|\\t|[:|-])|[\w./@-]{1,200}[:-][0-9]{1,7}[:-]"
+    rb"|\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,+Z-]+\]?"
+    rb"|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|TRACE|debug|info|warn|error)\]?:?(?= )))+"
+)
 
 
 def _name_before(text: bytes, end: int) -> str:

@@ -258,7 +258,7 @@ def _open_plan(settings: _CollectorSettings, enrolment: Enrolment) -> Iterator[t
                 on_step=on_step(),
                 pace=limit_rate(settings.rate),
                 outbox=settings.outbox_size,
-                refuses=lambda path: is_refused(path, settings.choice),
+                refuses=lambda path: is_refused(database, path, settings.choice),
             ),
             collected,
         )
