@@ -177,8 +177,40 @@ def test_who_does_not_answer_is_asked_again() -> None:
     with pytest.raises(ApiFailed) as raised:
         answered(url, slept)
     assert len(slept.waits) == 3
-    assert raised.value.message.startswith("no response from the API: ")
-    assert raised.value.hint == f"check that this machine can reach `{url}`"
+    assert raised.value.message.startswith(f"no response from {url}: ")
+    assert raised.value.hint == "check ANTHROPIC_BASE_URL and that this machine can reach the address"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "words"),
+    [
+        (b"<!DOCTYPE html><html><head><title>Sign in</title>", "text/html", "a web page: Sign in"),
+        (b"\n<html>", "text/html", "a web page"),
+        (b'{"object": "chat.completion", "choices": []}', "application/json", "OpenAI's format"),
+        (b'data: {"object": "chat.completion.chunk", "choices": [{}]}\n\n', "text/event-stream", "OpenAI's format"),
+    ],
+)
+def test_an_answer_of_something_else_is_named_and_not_asked_for_again(body: bytes, kind: str, words: str) -> None:
+    with saying([reply(body, kind)]) as raw, pytest.raises(ApiFailed) as raised:
+        answered(raw.url, Slept())
+    assert raised.value.message.startswith(f"{raw.url} answers with {words}")
+    assert len(raw.requests) == 1
+
+
+def test_an_answer_is_whole_without_its_last_event() -> None:
+    with scripted(["Hello."]) as api:
+        whole = answered(api.url, Slept())
+    message = {"type": "message_start", "message": {"id": "msg_1", "model": "m", "usage": {"input_tokens": 3}}}
+    start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Hello."}}
+    stop = {"type": "content_block_stop", "index": 0}
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}
+    said = [b"data: " + json.dumps(event).encode() + b"\n\n" for event in (message, start, stop, end)]
+    with saying([reply(b"".join(said))]) as raw:
+        response = answered(raw.url, Slept())
+    assert (response.broken, response.text, response.stop_reason) == (None, whole.text, "end_turn")
+    for missing in (2, 3):
+        with saying([reply(b"".join(said[:missing] + said[missing + 1 :]))]) as raw:
+            assert answered(raw.url, Slept()).broken is not None
 
 
 @pytest.mark.parametrize(
@@ -203,7 +235,7 @@ def test_what_has_begun_is_not_asked_again() -> None:
     assert (rest.type, answer.text) == ("text", f"All of this.{rest.text}")
     assert "And some of this.".startswith(rest.text)
     assert answer.broken
-    assert answer.broken.startswith("connection lost: ")
+    assert answer.broken.startswith(f"connection to {api.url} lost: ")
     assert answer.usage["input_tokens"] > 0
 
 
@@ -228,7 +260,7 @@ def test_silence_breaks_an_answer() -> None:
 
 
 def test_a_stream_that_ends_too_early_is_broken() -> None:
-    with saying([reply(SSE[: SSE.index(b"event: message_stop")])]) as raw:
+    with saying([reply(SSE[: SSE.index(b"event: message_delta")])]) as raw:
         answer = answered(raw.url)
     assert (answer.broken, answer.text) == (ENDED_EARLY, "Hello.")
 
@@ -256,7 +288,7 @@ def test_what_is_not_compressed_as_it_says_is_broken() -> None:
     with saying([reply(begun + b"\xff" * 99, more="content-encoding: gzip\r\n")]) as raw:
         answer = answered(raw.url)
     assert answer.broken
-    assert answer.broken.startswith("connection lost: ")
+    assert answer.broken.startswith(f"connection to {raw.url} lost: ")
     assert answer.id == WHOLE["id"]
 
 
@@ -284,7 +316,7 @@ def test_a_gateway_that_says_a_key_back_is_not_repeated(status: str) -> None:
 def test_a_page_of_a_proxy_is_an_error_too() -> None:
     with saying([reply(b"<html>" * 99999, "text/html", "403 No")]) as raw, pytest.raises(ApiFailed) as raised:
         answered(raw.url)
-    assert (raised.value.message, raised.value.kind) == ("the API says 403", None)
+    assert (raised.value.message, raised.value.kind) == ("the API says 403: a web page", None)
 
 
 def test_somebody_may_stop_listening() -> None:

@@ -4,7 +4,9 @@ Rules
   1. A block that was finished is kept, whatever comes after. Of one that was not, its text is.
   2. A call whose input is not a JSON object is unfinished, also if the API says that it is whole: it cannot be run and
      must not be sent back.
-  3. A response that has not ended, or in which something does not fit, is broken, and says why.
+  3. A response is whole when its blocks are closed and a stop reason came, also if the stream ends without
+     `message_stop`: some servers send none. Any other that has not ended, or in which something does not fit, is
+     broken, and says why.
 """
 
 from __future__ import annotations
@@ -118,6 +120,9 @@ class ResponseAccumulator:
             case events.MessageFinished():
                 self._end(None if self._message and not self._growing else ENDED_EARLY)
             case events.StreamBroken(reason=reason, kind=kind):
+                if self._head_text("stop_reason") and not self._growing:
+                    self._end(None)
+                    return
                 self._kind = kind
                 self._end(reason)
             case _:

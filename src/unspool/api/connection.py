@@ -40,8 +40,11 @@ from unspool.api.events import (
     MessageStarted,
     RetryWait,
     StreamBroken,
+    UnknownEvent,
     decode_event,
     message_to_events,
+    name_foreign_body,
+    name_foreign_object,
 )
 from unspool.api.retry import DEFAULT_RETRY, QUICK_RETRY, RetryPolicy, is_retryable, retry_delay
 from unspool.api.sse import EventTooLarge, SseParser
@@ -110,8 +113,8 @@ class Connection:
         await self._client.__aexit__(kind, error, trace)
 
     async def events(self, body: Json, betas: Iterable[str] = ()) -> AsyncGenerator[AnyEvent, None]:
-        """Yield the events of a response until it ends; before it begins, every wait. `stream` is set here."""
-        data = msgspec.json.encode({**body, "stream": True})
+        """Yield the events of a response until it ends; before it begins, every wait. `stream` is true by default."""
+        data = msgspec.json.encode({"stream": True, **body})
         # Closed at once when the caller stops early; else the request would go on until the generator is collected.
         async with aclosing(self._send("/v1/messages", data, betas)) as steps:
             async for step in steps:
@@ -197,12 +200,17 @@ class Connection:
         try:
             # Some gateways send a whole message, though a stream was requested.
             if "text/event-stream" not in opened.response.headers.get("content-type", ""):
-                for event in message_to_events(await opened.rest()):
+                body = await opened.rest()
+                if (problem := name_foreign_body(body)) is not None:
+                    raise errors.foreign_error(self._endpoint, problem)
+                for event in message_to_events(body):
                     yield self._complete(event, opened)
                 return
             while True:
                 for frame in parser.feed(piece):
                     event = decode_event(frame.data)
+                    if isinstance(event, UnknownEvent) and (problem := name_foreign_object(event.json)) is not None:
+                        raise errors.foreign_error(self._endpoint, problem)
                     if type(event) is BlockDelta:  # nearly every event is one
                         yield event
                         continue
@@ -216,7 +224,7 @@ class Connection:
             yield StreamBroken(reason=str(error))
         except httpx2.RequestError as error:
             words = self._endpoint.hide_secrets(errors.describe_error(error))
-            yield StreamBroken(reason=f"connection lost: {words}")
+            yield StreamBroken(reason=f"connection to {self._endpoint.shown_url} lost: {words}")
 
     def _complete(self, event: AnyEvent, opened: _OpenResponse) -> AnyEvent:
         """Add the request's id to an event, and hide secrets that the API repeats."""

@@ -54,6 +54,12 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
         # Custom headers last, so that they replace ours.
         return {**ours, **{name.lower(): value for name, value in self.custom}}
 
+    @property
+    def shown_url(self) -> str:
+        """The address, without a password in it."""
+        parts = urlsplit(self.base_url)
+        return self.hide_secrets(parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl())
+
     def hide_secrets(self, text: str) -> str:
         """Return a text without the secrets of this endpoint: a gateway may repeat them."""
         for secret in self._secrets():

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from unspool.api.endpoint import Endpoint
-from unspool.api.events import error_event
+from unspool.api.events import error_event, name_foreign_body
 from unspool.errors import ApiFailed
 
 _MAX_WORDS = 500
@@ -29,15 +29,21 @@ def error_from_response(endpoint: Endpoint, status: int, data: bytes, headers: M
         hint = f"wait {headers['retry-after']} s, as the API asks"
     if 300 <= status < 400:
         words, hint = "the API has moved", "set ANTHROPIC_BASE_URL to the new address"
-    said = _shorten(endpoint, words or "")
+    said = _shorten(endpoint, words or name_foreign_body(data) or "")
     message = f"the API says {status}{f': {said}' if said else ''}"
     return ApiFailed(message, hint=hint, status=status, kind=kind, request_id=headers.get("request-id"))
 
 
 def unreachable_error(endpoint: Endpoint, words: str) -> ApiFailed:
     """Return the exception for an API that does not answer."""
-    hint = f"check that this machine can reach `{endpoint.base_url}`"
-    return ApiFailed(f"no response from the API: {_shorten(endpoint, words)}", hint=hint)
+    hint = "check ANTHROPIC_BASE_URL and that this machine can reach the address"
+    return ApiFailed(f"no response from {endpoint.shown_url}: {_shorten(endpoint, words)}", hint=hint)
+
+
+def foreign_error(endpoint: Endpoint, problem: str) -> ApiFailed:
+    """Return the exception for a server that answers something else than the Messages API does."""
+    hint = "set ANTHROPIC_BASE_URL to a server that speaks the Messages API (`/v1/messages`)"
+    return ApiFailed(f"{endpoint.shown_url} answers with {_shorten(endpoint, problem)}", hint=hint)
 
 
 def describe_error(error: Exception) -> str:

@@ -9,6 +9,7 @@ Rules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -190,3 +191,27 @@ def message_to_events(data: bytes) -> Iterator[AnyEvent]:
     ended = {key: message.get(key) for key in ("stop_reason", "stop_sequence")}
     yield MessageDelta(delta=ended, usage=usage if isinstance(usage, dict) else {})
     yield MessageFinished()
+
+
+_PAGE = re.compile(rb"\s*<(!doctype|html|head|body|\?xml)", re.IGNORECASE)
+_PAGE_TITLE = re.compile(rb"<title>([^<]{1,200})", re.IGNORECASE)
+_TITLE_BYTES = 1 << 14
+
+
+def name_foreign_body(data: bytes) -> str | None:
+    """Return what a body is that no Messages API sends: a web page, or another API's answer; None if it may be one."""
+    if _PAGE.match(data[:_TITLE_BYTES]):
+        title = _PAGE_TITLE.search(data[:_TITLE_BYTES])
+        return "a web page" + (f": {title[1].decode(errors='replace').strip()}" if title else "")
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return name_foreign_object(value) if isinstance(value, dict) else None
+
+
+def name_foreign_object(value: Json) -> str | None:
+    """Return which other API an object is of; None if it is of none that is known."""
+    if "choices" in value or str(value.get("object", "")).startswith("chat.completion"):
+        return "OpenAI's format (`choices`), not with a message"
+    return None

@@ -161,7 +161,8 @@ class Chat:
     def window_state(self) -> tuple[int, int]:
         """How many tokens the context window holds now, and how many it can."""
         window = self.agent.compaction.window
-        return window.used, window.size
+        # Before the first response of a resumed session nothing was counted yet.
+        return window.used or self.agent.compaction.estimate_tokens(), window.size
 
     @property
     def is_resumed(self) -> bool:

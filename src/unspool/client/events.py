@@ -54,6 +54,13 @@ class RetryScheduled(ChatEvent, frozen=True):
     status: int | None = None
 
 
+class ResponseBegan(ChatEvent, frozen=True):
+    """A response begins; what came of an earlier one for the same request counts no more."""
+
+    message: Json
+    """The message without content: id, model, usage so far."""
+
+
 class TextGrown(ChatEvent, frozen=True):
     """A piece of the text of a response."""
 
@@ -207,7 +214,7 @@ class TurnEnded(ChatEvent, frozen=True):
 
 
 AnyEvent: TypeAlias = (
-    TurnBegan | StepBegan | RetryScheduled | TextGrown | ThinkingGrown | BlockDone | ResponseDone
+    TurnBegan | StepBegan | RetryScheduled | ResponseBegan | TextGrown | ThinkingGrown | BlockDone | ResponseDone
     | CallBegan | CallProgressed | CallEnded | SubagentEvent | InputTaken | ContextCompacted | ModeChanged
     | TodosChanged | TaskEnded | FeatureDisabled | HookReported | TurnFailed | TurnEnded
 )  # fmt: skip

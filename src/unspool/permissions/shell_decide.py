@@ -40,7 +40,14 @@ from unspool.permissions.call_check import (
 )
 from unspool.permissions.paths import MAGIC
 from unspool.permissions.rules import SHELL_TOOL, PermissionRule, suggest_rules
-from unspool.permissions.shell_parser import ParsedCommand, SimpleCommand, Word, expand_braces, parse_command
+from unspool.permissions.shell_parser import (
+    SHELL_KEYWORDS,
+    ParsedCommand,
+    SimpleCommand,
+    Word,
+    expand_braces,
+    parse_command,
+)
 from unspool.permissions.shell_plain import parse_plain
 from unspool.permissions.shell_readonly import match_read_only
 from unspool.permissions.shell_wrappers import find_nested_commands, find_risky_words, may_take_command
@@ -123,7 +130,8 @@ def decide_command(check: CallCheck, command: str) -> tuple[RuleDecision, list[P
     if outside is None:
         # What a rule allows may need to write. It may need even more, but the rest of the command would have that, too.
         return msgspec.structs.replace(decision, sandbox="edit"), parts
-    why = f"it writes `{outside}`, which the sandbox does not allow, and no rule allows `{unruled[0].raw}`"
+    program = _without_keywords(unruled[0])
+    why = f"it writes `{outside}`, which the sandbox does not allow, and no rule allows `{program}`"
     return by_default("ask", why, _suggest_exact(command)), parts
 
 
@@ -321,7 +329,7 @@ class _CommandDecider:
         note = f" (a wildcard does not cover `{risky}`)" if risky else ""
         if problem is not None and not note and self._decide_read_only(command) is not None:
             note = f" (it would need none if the whole command were plain: {problem})"
-        return by_default("ask", f"no rule allows `{command.raw}`{note}", suggest_rules(command))
+        return by_default("ask", f"no rule allows `{_without_keywords(command)}`{note}", suggest_rules(command))
 
     def find_unruled(self, commands: Iterable[SimpleCommand], parts: list[PartDecision]) -> list[SimpleCommand]:
         """Return the commands that are allowed, but by no rule, and that could do harm if they were misunderstood."""
@@ -617,3 +625,11 @@ def _paths_in_word(check: CallCheck, word: Word, folders: list[str], *, hidden: 
 def _has_odd_tilde(word: Word) -> bool:
     """Return whether a tilde may be another folder than the home folder."""
     return re.search(r"(?:^|[=:])~(?!/|$)", word.text) is not None
+
+
+def _without_keywords(command: SimpleCommand) -> str:
+    """Return a command as it is written, without words of the shell before it: `rm x` of `then rm x`."""
+    shown = command.raw
+    while (parts := shown.split(maxsplit=1)) and len(parts) == 2 and parts[0] in SHELL_KEYWORDS:
+        shown = parts[1]
+    return shown

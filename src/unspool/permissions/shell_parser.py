@@ -42,7 +42,7 @@ _ANSI_C_QUOTES = re.compile(r"\$'((?:\\.|[^'\\])*)'", re.DOTALL)
 _ANSI_C_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
 _LETTER_ESCAPES = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
 _BACKTICKS = re.compile(r"`((?:\\.|[^`\\])*)`", re.DOTALL)
-_KEYWORDS = frozenset({"if", "then", "elif", "else", "while", "until", "do", "!", "{", "fi", "done", "}"})
+SHELL_KEYWORDS = frozenset({"if", "then", "elif", "else", "while", "until", "do", "!", "{", "fi", "done", "}"})
 """Reserved words that only hold commands together: what follows them is a command."""
 _UNSUPPORTED_KEYWORDS = frozenset({"case", "esac", "select", "function", "coproc", "[["})
 
@@ -269,7 +269,7 @@ class _Parser:
     def _finish_command(self, command: _CommandBuilder) -> None:
         """Add a command to the list, without the keywords before it."""
         words = command.words
-        while words and words[0].raw == words[0].text and words[0].text in _KEYWORDS:
+        while words and words[0].raw == words[0].text and words[0].text in SHELL_KEYWORDS:
             words = words[1:]
             while words and (match := _ASSIGNMENT.match(words[0].raw)):
                 command.assignments.append((match[1], words[0]))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -450,3 +451,50 @@ def test_an_endless_image_or_file_that_is_mentioned_is_left_out(chat: Chat, plac
         os.truncate(place.work / name, 100 << 30)
     done = chat("-p", "Look at @a.png, @a.txt and @a.pdf.", script=["Hello."])
     assert (done.code, done.out) == (0, "Hello.\n")
+
+
+def test_an_endpoint_without_streaming_answers_over_http(chat: Chat) -> None:
+    refusal = {"error": {"status": 400, "type": "e", "message": "`stream` must be false"}}
+    with scripted([refusal, {"content": "Hello.", "expect": {"body": {"stream": False}}}]) as api:
+        done = chat("-p", "hi", "--model", "haiku", ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="any")
+    assert (done.code, done.out, api.failures) == (0, "Hello.\n", [])
+
+
+def test_a_retried_answer_is_printed_once_and_begins_a_new_message(chat: Chat) -> None:
+    broken = {"content": "A long story about a ship.", "chunk": 6, "break": {"how": "cut", "after": 4}}
+    script = {"steps": [broken], "default": "A long story about a ship."}
+    assert chat("-p", "go", script=script).out == "A long story about a ship.\n"
+    flags = ("--output-format", "stream-json", "--include-partial-messages")
+    told = chat("-p", "go", *flags, script=script).objects
+    (said_once,) = [one for one in told if one["type"] == "assistant"]
+    assert said_once["message"]["content"] == [{"type": "text", "text": "A long story about a ship."}]
+    frames = [one["event"] for one in told if one["type"] == "stream_event"]
+    starts = [at for at, frame in enumerate(frames) if frame["type"] == "message_start"]
+    assert len(starts) == 2
+    for at in starts:
+        message = frames[at]["message"]
+        assert message["id"].startswith("msg_")
+        assert message["model"]
+        assert message["usage"]["input_tokens"] > 0
+    again = frames[starts[1] :]
+    texts = [frame["delta"]["text"] for frame in again if frame["type"] == "content_block_delta"]
+    assert "".join(texts) == "A long story about a ship."
+
+
+def test_the_context_of_a_resumed_session_is_not_empty(chat: Chat) -> None:
+    chat("-p", "word " * 5000, script=["Many words."])
+    shown = chat("-p", "/context", "--continue", script=["x"]).out
+    tokens = int(re.search(r"([\d,]+)", shown)[1].replace(",", ""))  # type: ignore[index]
+    assert tokens > 5000, shown
+
+
+@pytest.mark.parametrize("uses_tool", [False, True])
+def test_a_server_that_sends_no_message_stop_is_understood(chat: Chat, uses_tool: bool) -> None:
+    def cut(content: object, events: int) -> dict[str, object]:
+        return {"content": content, "chunk": 1000, "break": {"how": "cut", "after": events}}
+
+    # message_start, four events of the block with a ping, message_delta: the next would be message_stop.
+    steps = [cut([bash("true")], 6), cut("Done.", 6)] if uses_tool else [cut("Done.", 6)]
+    with scripted({"steps": steps, "default": "Again."}) as api:
+        done = chat("-p", "hi", "--model", "haiku", ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="any")
+    assert (done, len(api.requests)) == ((0, "Done.\n", ""), len(steps))

@@ -43,8 +43,8 @@ def test_a_prompt_a_call_its_result_and_the_end(tmp_path: Path) -> None:
     assert ending(found) == "end_turn"
     assert found[-1].text == "It said hello."
     assert [type(event).__name__ for event in found if not type(event).__name__.endswith("Grown")] == [
-        "TurnBegan", "StepBegan", "BlockDone", "BlockDone", "BlockDone", "ResponseDone", "CallBegan", "CallEnded",
-        "StepBegan", "BlockDone", "ResponseDone", "TurnEnded",
+        "TurnBegan", "StepBegan", "ResponseBegan", "BlockDone", "BlockDone", "BlockDone", "ResponseDone", "CallBegan",
+        "CallEnded", "StepBegan", "ResponseBegan", "BlockDone", "ResponseDone", "TurnEnded",
     ]  # fmt: skip
     assert [line["type"] for line in all_lines(session.chat.path)] == [
         "user", "file-history-snapshot", "assistant", "assistant", "assistant", "user", "assistant", "system",
@@ -197,7 +197,32 @@ def test_an_answer_that_breaks_off_again_and_again_fails(tmp_path: Path) -> None
     broken = {"content": "Hello there.", "break": {"how": "cut", "after": 2}}
     _, found = talk(place(tmp_path), {"steps": [broken] * 4, "default": "Done."}, "Go.", "Again.")
     assert [turn.ending for turn in of(events.TurnEnded, found)] == ["failed", "end_turn"]
-    assert len(of(events.RetryScheduled, found)) == 4
+    assert len(of(events.RetryScheduled, found)) == 3
+    assert of(events.TurnFailed, found)[0].message == (
+        "the response broke off 4 times: the response ended before it was complete"
+    )
+
+
+def test_an_answer_that_breaks_off_is_given_again_and_replaces_the_first(tmp_path: Path) -> None:
+    long = "A long story about a ship."
+    broken = {"content": long, "chunk": 6, "break": {"how": "cut", "after": 4}}
+    session, found = talk(place(tmp_path), {"steps": [broken], "default": long}, "Go.")
+    assert session.chat.transcript.conversation.messages[-1]["content"] == [{"type": "text", "text": long}]
+    assert [done.block["text"] for done in of(events.BlockDone, found)] == [long]
+    assert (len(of(events.ResponseBegan, found)), len(session.chat.transcript.conversation.messages)) == (2, 2)
+
+
+def test_answers_that_break_off_after_calls_are_bounded_too(tmp_path: Path) -> None:
+    broken = {"content": [call("a"), "And so on."], "chunk": 4, "break": {"how": "cut", "after": 5}}
+    session, found = talk(place(tmp_path), {"steps": [broken] * 20}, "Go.")
+    assert (ending(found), len(session.model.requests)) == ("failed", 4)
+
+
+def test_every_request_counts_as_a_step(tmp_path: Path) -> None:
+    broken = {"content": "Hello there.", "break": {"how": "cut", "after": 2}}
+    steps = [broken, broken, {"content": [call("a")]}, broken, broken, "Done."]
+    session, found = talk(place(tmp_path), steps, "Go.", max_steps=5)
+    assert (ending(found), found[-1].steps, len(session.model.requests)) == ("max_steps", 5, 5)
 
 
 @pytest.mark.parametrize(
@@ -363,7 +388,7 @@ def test_a_rule_that_is_given_once_holds_for_the_calls_beside_it(tmp_path: Path)
 )  # fmt: skip
 def test_what_an_endpoint_does_not_know_is_done_without(tmp_path: Path, words: str, what: str) -> None:
     script = [{"error": {"status": 400, "message": words}}, "Hello."]
-    session, found = talk(place(tmp_path), script, "Go.")
+    session, found = talk(place(tmp_path), script, "Go on. " * 5000)
     (degraded,) = of(events.FeatureDisabled, found)
     assert degraded.what.startswith(what)
     assert ending(found) == "end_turn"

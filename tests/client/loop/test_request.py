@@ -76,10 +76,11 @@ def test_the_api_takes_every_request(
 
 def test_what_is_sent_is_found_in_the_cache_the_next_time() -> None:
     messages = [*turn(1), *turn(2)[:3]]
-    body, _ = build_request(ChatSettings(model="claude-opus-4-5"), EndpointFeatures(), SYSTEM, TOOLS, messages)
+    system = [*SYSTEM, said("Do it well. " * 2000)]
+    body, _ = build_request(ChatSettings(model="claude-opus-4-5"), EndpointFeatures(), system, TOOLS, messages)
     assert [marks(message) for message in body["messages"]] == [0, 0, 0, 0, 1, 0, 1]
-    assert [marks(tool) for tool in body["tools"]] == [0, 1]
-    assert [marks(block) for block in body["system"]] == [0, 1]
+    assert [marks(tool) for tool in body["tools"]] == [0, 0]
+    assert [marks(block) for block in body["system"]] == [0, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -172,3 +173,29 @@ def test_thinking_is_asked_for_as_claude_code_does(model: str, thinking: Json | 
     messages = [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
     body, _ = build_request(ChatSettings(model=model), EndpointFeatures(), [], [], messages)
     assert body.get("thinking") == thinking
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "marked"),
+    [
+        ("claude-opus-4-5-20251101", 2000, {"messages": 1}),
+        ("claude-opus-4-5-20251101", 9000, {"system": 1, "messages": 1}),
+        ("claude-sonnet-4-5-20250929", 2000, {"system": 1, "messages": 1}),
+        ("claude-sonnet-4-5-20250929", 10, {"messages": 1}),
+    ],
+)
+def test_nothing_is_marked_that_is_too_short_to_be_cached(model: str, words: int, marked: dict[str, int]) -> None:
+    system, prompt = [said("word " * words)], {"role": "user", "content": [said("word " * 5000)]}
+    body, _ = build_request(ChatSettings(model=model), EndpointFeatures(), system, TOOLS, [prompt])
+    assert {name: count for name in ("tools", "system", "messages") if (count := marks(body[name]))} == marked
+    body, _ = build_request(ChatSettings(model=model), EndpointFeatures(), SYSTEM, TOOLS, turn(1)[:1])
+    assert marks(body) == 0
+
+
+def test_an_endpoint_that_refuses_streaming_is_asked_for_whole_answers(tmp_path: Path) -> None:
+    refusal = {"error": {"status": 400, "type": "e", "message": "streaming is not supported by this model"}}
+    call = {"type": "tool_use", "name": "Echo", "input": {"text": "hi"}}
+    whole = {"expect": {"body": {"stream": False}}}
+    script = [refusal, {"content": ["I look.", call], **whole}, {"content": "Done.", **whole}]
+    _, found = talk(place(tmp_path), script, "go")
+    assert (ending(found), found[-1].text, found[-1].steps) == ("end_turn", "Done.", 2)

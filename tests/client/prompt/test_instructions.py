@@ -166,3 +166,13 @@ def test_the_model_is_told_of_a_folder_below_once_it_has_read_there(scope: Instr
     assert after == briefing.blocks(desk, "m")
     assert after[1]["text"].endswith("Rhyme.")
     assert briefing.blocks(desk, "m", "You look around.")[0]["text"] == "You look around."
+
+
+def test_a_file_of_megabytes_is_read_as_far_as_it_is_used(scope: InstructionScope) -> None:
+    text = "Use tabs. " + "é" * 1_200_000
+    (scope.root / "CLAUDE.md").write_text(text)
+    loaded = load_instructions(scope)
+    assert loaded.texts[0].text == text[:40_000]
+    assert loaded.problems == (
+        f"`{scope.root / 'CLAUDE.md'}` is too long: the first 40,000 characters of 2,400,010 bytes are used",
+    )

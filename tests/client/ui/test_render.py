@@ -116,3 +116,21 @@ def test_all_of_what_is_asked_about_is_shown() -> None:
         PermissionRequest("t", "Bash", {"command": command}, "echo"), RuleDecision(behaviour="ask", why="no rule")
     )
     assert "x" * 500 + "rm-rfeverything" in "".join(drawn.split())
+
+
+def test_what_a_retried_answer_repeats_is_shown_once() -> None:
+    shown: list[str] = []
+    renderer = EventRenderer(shown.append, lambda: ChatRenderer(RenderOptions(200, plain=True)))
+    done = events.ResponseDone(id="m", model="m", content=(), stop_reason=None, usage={}, cost_micros=0)
+    for event in (
+        events.StepBegan(number=1, input_tokens=1),
+        events.TextGrown(text="A first paragraph.\n\nA second that bre"),
+        done,
+        events.RetryScheduled(seconds=0, attempt=1, reason="cut"),
+        events.StepBegan(number=2, input_tokens=1),
+        events.TextGrown(text="A first paragraph.\n\nA second that breaks no more.\n\nA third."),
+        events.BlockDone(block={"type": "text", "text": "…"}, uuid="u", message={}),
+    ):
+        renderer.handle(event)
+    printed = "".join(shown)
+    assert [printed.count(words) for words in ("A first", "A second", "that breaks", "A third")] == [1, 1, 1, 1]

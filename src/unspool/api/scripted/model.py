@@ -45,7 +45,7 @@ class ScriptedModel:
 
     async def events(self, body: Json, betas: Iterable[str] = ()) -> AsyncGenerator[AnyEvent, None]:
         """Yield the events of the script's response."""
-        sent = {**body, "stream": True}
+        sent = {"stream": True, **body}
         data = msgspec.json.encode(sent)
         for attempt in range(1, self._retry.tries + 1):
             number = len(self.requests) + 1

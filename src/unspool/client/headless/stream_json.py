@@ -72,7 +72,13 @@ class StreamJsonEncoder:
                 yield result_object(event, self._failed, self._session_id, self._new_id())
             case events.TurnBegan():
                 self._open, self._failed = set(), None
-            case events.StepBegan() | events.TextGrown() | events.ThinkingGrown() | events.ResponseDone():
+            case (
+                events.StepBegan()
+                | events.ResponseBegan()
+                | events.TextGrown()
+                | events.ThinkingGrown()
+                | events.ResponseDone()
+            ):
                 yield from self._partial_objects(event)
             case _:
                 yield from self._system_objects(event)
@@ -155,6 +161,9 @@ class _FrameBuilder:
         match event:
             case events.StepBegan():
                 self._index, self._is_open, self._has_begun = 0, False, False
+            case events.ResponseBegan(message=message):
+                self._index, self._is_open, self._has_begun = 0, False, False
+                yield from self._start_message(message)
             case events.TextGrown(text=text):
                 yield from self._delta({"type": "text", "text": ""}, {"type": "text_delta", "text": text})
             case events.ThinkingGrown(text=text):

@@ -63,6 +63,11 @@ class CompactionPolicy:
         if self.window.must_shorten(tokens) and body["messages"]:
             await self._compact("auto", body, emit, coming=coming)
 
+    def estimate_tokens(self) -> int:
+        """Return about how many tokens the conversation has now; 0 if there is none."""
+        body = self._request_body()
+        return self.window.tokens(body) if body["messages"] else 0
+
     async def before_request(self) -> None:
         """Compact if the next request is too long."""
         body = self._request_body()

@@ -30,6 +30,16 @@ class Interrupted(Exception):
     """Raised in the turn when the user wants it to end now."""
 
 
+class TurnStopped(Exception):
+    """Raised in the turn when it ends before the model has finished: at a limit, or by a hook."""
+
+    def __init__(self, ending: events.Ending, text: str | None = None) -> None:
+        super().__init__(ending)
+        self.ending = ending
+        self.text = text
+        """The text of the turn; None: that of the last response."""
+
+
 class ListenerFailed(Exception):
     """Raised in the turn when the front end could not take an event; its cause says why."""
 

@@ -23,7 +23,7 @@ from unspool.client.events import Ending
 from unspool.client.hooks.registry import HookVerdict
 from unspool.client.loop.agent_hooks import MAX_STOP_BLOCKS, AgentHooks
 from unspool.client.loop.compaction_policy import CompactionPolicy
-from unspool.client.loop.inbox import Emit, EventQueue, Interrupted, ListenerFailed
+from unspool.client.loop.inbox import Emit, EventQueue, Interrupted, ListenerFailed, TurnStopped
 from unspool.client.loop.model_calls import ModelCalls
 from unspool.client.loop.tool_calls import ToolRunner
 from unspool.client.loop.usage_totals import TurnUsage
@@ -49,10 +49,6 @@ class TurnPrompt(NamedTuple):
     """How the session starts with this prompt: `startup` or `resume`; None: it has started already."""
 
 
-class _PromptRefused(Exception):
-    """A hook refused the prompt, which was not written."""
-
-
 @dataclass(eq=False, kw_only=True)
 class AgentLoop:
     """Runs the turns of one agent, one at a time."""
@@ -76,20 +72,13 @@ class AgentLoop:
         timer = self._start_turn(emit)
         try:
             await self._begin(prompt)
-            while (limit := self.usage.reached_limit()) is None:
-                self.take_input()
-                await self.compaction.before_request()
-                await self.model_calls.next_response()
-                await self._run_tools()
-                if await self._is_over():
-                    break
-            else:
-                self._ending = limit
+            while not await self._step():
+                pass
         except Interrupted:
             self._ending = "max_seconds" if self.usage.is_out_of_time() else "interrupted"
             self._write_interrupt()
-        except _PromptRefused as refused:
-            self._ending, self._text = "hook_stopped", str(refused)
+        except TurnStopped as stopped:
+            self._ending, self._text = stopped.ending, self._text if stopped.text is None else stopped.text
         except (asyncio.CancelledError, ListenerFailed):
             self._write_interrupt()
             raise
@@ -100,6 +89,16 @@ class AgentLoop:
                 timer.cancel()
             await self.queue.stop()
         return self._end_turn()
+
+    async def _step(self) -> bool:
+        """Request a response and run its tool calls; tell whether the turn is over."""
+        if (limit := self.usage.reached_limit()) is not None:
+            raise TurnStopped(limit)
+        self.take_input()
+        await self.compaction.before_request()
+        await self.model_calls.next_response()
+        await self._run_tools()
+        return await self._is_over()
 
     def _start_turn(self, emit: Emit) -> asyncio.TimerHandle | None:
         """Reset what is counted; return the timer that interrupts the turn when its time is up."""
@@ -149,7 +148,7 @@ class AgentLoop:
         text = f"{text}\n\nOriginal prompt: {said}"
         uuid = self.transcript.write_refused_prompt(text)
         self.queue.emit(events.TurnBegan(text=said, uuid=uuid))
-        raise _PromptRefused(text)
+        raise TurnStopped("hook_stopped", text)
 
     async def _is_over(self) -> bool:
         """Tell whether the turn ends here: the model has finished, or a hook ends it."""

@@ -10,9 +10,10 @@ Rules
      Unfinished thinking and tool calls are dropped: they cannot be sent.
   3. A tool call whose input is no JSON object is kept without input and answered with an error (`malformed`), unless it
      was cut by the token limit of the response: then it was never made.
-  4. A response that breaks off is continued from where it broke, if something of it can be sent. If not, it is
-     requested again, and what came of it stays in the file as a branch.
-  5. A request that is refused for a feature is sent again without that feature; one that is too long, again when it is
+  4. A response that breaks off is requested again, as Claude Code does. What came of it stays in the file as a branch,
+     and the next response replaces what was shown. But if it has whole tool calls, they are run.
+  5. Repeats are bounded, also across tool calls: so many responses in a row may break off. Each counts as a step.
+  6. A request that is refused for a feature is sent again without that feature; one that is too long, again when it is
      shorter. Every other error is passed on.
 """
 
@@ -30,10 +31,9 @@ from unspool import api
 from unspool.client import events
 from unspool.client.config import ChatRuntime
 from unspool.client.loop.compaction_policy import CompactionPolicy
-from unspool.client.loop.inbox import Emit, EventQueue, Interrupted, JobEnded, ListenerFailed
+from unspool.client.loop.inbox import Emit, EventQueue, Interrupted, JobEnded, ListenerFailed, TurnStopped
 from unspool.client.loop.request import EndpointKnowledge
 from unspool.client.loop.usage_totals import TurnUsage
-from unspool.client.session import wordings
 from unspool.client.session.transcript import THINKING_TYPES, Transcript, is_sendable
 from unspool.client.tool_result import Json
 from unspool.errors import ApiFailed
@@ -50,7 +50,9 @@ MAX_BREAKS = 4
 class ReplyStream:
     """One response while it streams: takes the events of the API, writes blocks, emits events for front ends."""
 
-    def __init__(self, transcript: Transcript, emit: Emit) -> None:
+    def __init__(self, transcript: Transcript, emit: Emit, *, keeps_text: bool = False) -> None:
+        """Prepare for a response; `keeps_text`: keep the text of one that breaks off, as no other will come."""
+        self._keeps_text = keeps_text
         self.malformed: dict[str, str] = {}
         """Tool calls whose input was no JSON object, and the text that came instead."""
         self.is_over = False
@@ -104,6 +106,7 @@ class ReplyStream:
             case api.MessageStarted(request_id=request_id):
                 self._request_id = request_id
                 self._id = self._transcript.begin_response(self._accumulator.head())
+                self._emit(events.ResponseBegan(message=self._head()))
             case api.MessageDelta():
                 # It has the usage: the held block is written after it, so that its line is the one with the usage.
                 self._flush()
@@ -116,15 +119,14 @@ class ReplyStream:
             case _:
                 pass
 
-    def break_off(self, *, only_after_text: bool = False) -> None:
-        """Write what can be kept of an unfinished response; `only_after_text`: drop a text that would come first."""
+    def break_off(self, *, keeps_text: bool = True) -> None:
+        """Write what can be kept of an unfinished response; without `keeps_text` only what was whole already."""
         self.is_over = True
         self._flush()
         if self._id is None:
             return
-        has_content = any(block.get("type") in ("text", "tool_use") for block in self._written)
         for part in self._accumulator.response().unfinished:
-            if part.type == "text" and part.text.strip() and (has_content or not only_after_text):
+            if part.type == "text" and part.text.strip() and keeps_text:
                 self._held = {"type": "text", "text": part.text}
                 self._flush()
         self._transcript.end_response(self._head(), self._request_id)
@@ -150,7 +152,8 @@ class ReplyStream:
         """Write the rest of a response that has ended."""
         response = self._accumulator.response()
         if response.broken is not None:
-            self.break_off(only_after_text=True)
+            has_calls = any(block.get("type") == "tool_use" for block in (*self._written, self._held or {}))
+            self.break_off(keeps_text=has_calls or self._keeps_text)
             return
         self._flush()
         for part in response.unfinished:
@@ -180,6 +183,8 @@ class ModelCalls:
     """The last one."""
     malformed: dict[str, str] = field(default_factory=dict, init=False)
     """Its tool calls whose input is no JSON object."""
+    _breaks: int = field(default=0, init=False)
+    """How many responses in a row broke off, also such with tool calls."""
 
     @property
     def tool_calls(self) -> list[Json]:
@@ -188,30 +193,35 @@ class ModelCalls:
 
     async def next_response(self) -> None:
         """Request the next response, and emit what happens until it has ended."""
-        self.usage.steps += 1
-        self.queue.emit(events.StepBegan(number=self.usage.steps, input_tokens=self.compaction.tokens))
-        breaks = 0
         for _ in range(MAX_REQUESTS):
-            parent = self.transcript.writer.parent
-            reply = ReplyStream(self.transcript, self.queue.emit)
+            if (limit := self.usage.reached_limit()) is not None:
+                raise TurnStopped(limit)
+            self.usage.steps += 1
+            self.queue.emit(events.StepBegan(number=self.usage.steps, input_tokens=self.compaction.tokens))
+            parent, messages = self.transcript.writer.parent, [*self.transcript.conversation.messages]
+            reply = ReplyStream(self.transcript, self.queue.emit, keeps_text=self._breaks == MAX_BREAKS - 1)
             try:
                 await self._read_response(reply)
             except ApiFailed as failed:
+                self.usage.steps -= 1  # it was refused: no turn of the model
                 await self._recover(failed)
                 continue
             self.response, self.malformed = reply.response(), reply.malformed
             self.queue.emit(self._count_usage())
-            if self.response.broken is None or self.tool_calls:
+            self._breaks = 0 if self.response.broken is None else self._breaks + 1
+            if self.response.broken is None or (self.tool_calls and self._breaks < MAX_BREAKS):
                 if all(block.get("type") in THINKING_TYPES for block in self.response.content):
                     self.transcript.writer.parent = parent  # thinking alone cannot be sent: it stays as a branch
                 return
-            breaks += 1
-            self.queue.emit(self._prepare_retry(parent, breaks, self.response.broken))
-            await self.queue.take(self.runtime.pause(breaks))
-            if breaks == MAX_BREAKS:
+            if self._breaks >= MAX_BREAKS:
                 break
+            self.transcript.writer.parent = parent
+            self.transcript.conversation.replace(messages)
+            self.queue.emit(self._write_retry(self.response.broken))
+            await self.queue.take(self.runtime.pause(self._breaks))
+        breaks, self._breaks = self._breaks, 0
         raise ApiFailed(
-            "the connection was lost several times during the response",
+            f"the response broke off {breaks} times: {self.response.broken}" if breaks else "the request was refused",
             hint="the conversation is saved; try again later",
         )
 
@@ -270,15 +280,11 @@ class ModelCalls:
             cost_micros=self.usage.add(response.model, response.usage),
         )
 
-    def _prepare_retry(self, parent: str | None, breaks: int, reason: str) -> events.RetryScheduled:
-        """Write what the next request needs after a response broke off."""
-        if any(block.get("type") == "text" for block in self.response.content):
-            self.transcript.write_meta(wordings.BROKEN_OFF)
-        else:
-            self.transcript.writer.parent = parent
-        seconds = self.runtime.pause(breaks)
-        self.transcript.write_retry(reason, None, seconds, breaks)
-        return events.RetryScheduled(seconds=seconds, attempt=breaks, reason=reason)
+    def _write_retry(self, reason: str) -> events.RetryScheduled:
+        """Write that a response broke off and is requested again."""
+        seconds = self.runtime.pause(self._breaks)
+        self.transcript.write_retry(reason, None, seconds, self._breaks)
+        return events.RetryScheduled(seconds=seconds, attempt=self._breaks, reason=reason)
 
 
 def _needs_other_model(failed: ApiFailed) -> bool:

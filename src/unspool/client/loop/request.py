@@ -5,7 +5,8 @@ same is requested again without that feature, for the rest of the session.
 
 Rules
   1. At most four cache marks (the API allows no more): the end of the tools, the end of the system prompt, the last two
-     user messages. So the next request finds all of this one in the cache.
+     user messages. So the next request finds all of this one in the cache. A mark on less than the model caches at
+     least would do nothing: there is none.
   2. A model thinks as it can: newer models as they see fit, older ones within a budget, others not at all. A series of
      tool calls that began without thinking continues without: the API refuses it otherwise.
   3. The messages themselves are never changed.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,12 +25,16 @@ from unspool.client.events import FeatureDisabled
 from unspool.client.session.transcript import THINKING_TYPES, drop_thinking
 from unspool.client.tool_result import Json
 from unspool.errors import ApiFailed
+from unspool.prices import estimate_request_tokens
 
 INTERLEAVED = "interleaved-thinking-2025-05-14"
 EFFORT = "effort-2025-11-24"
 MIN_THINKING_BUDGET = 1024
 """The API refuses a smaller budget."""
 _CACHE_MARK: Json = {"type": "ephemeral"}
+# The smallest prefix that a model caches, by the documentation of the API; 1,024 tokens for all others.
+_CACHES_FROM_4096 = re.compile(r"opus-4-[5-9]|haiku-4-5")
+_CACHES_FROM_2048 = re.compile(r"claude-3(-5)?-haiku|sonnet-4-6")
 _NO_THINKING = re.compile(r"claude-(instant|2|3-(opus|sonnet|haiku|5))")
 _BUDGETED_THINKING = re.compile(r"claude-(3-7|(opus|sonnet|haiku)-4(-[0-5])?(-\d{8}|-latest|\[1m\])?$|4-(opus|sonnet))")
 _NAMES_IN_REFUSALS = {
@@ -38,6 +44,7 @@ _NAMES_IN_REFUSALS = {
     # Before "thinking": a refused signature names both, and only the signatures have to go.
     "signatures": ("signature",),
     "thinking": ("thinking", "budget_tokens"),
+    "streaming": ("streaming", "stream is", "stream must", "stream:", "`stream`", "'stream'", '"stream"'),
     "system_blocks": ("system: input should be a valid string", "system must be a string"),
     "tools": ("tools are not supported", "does not support tools", "tool use is not supported"),
 }
@@ -49,6 +56,7 @@ _EFFECTS = {
     "thinking": "thinking is off",
     "betas": "no beta features",
     "system_blocks": "the system prompt is sent as one string",
+    "streaming": "answers come whole",
     "tools": "the model has no tools",
 }
 
@@ -61,6 +69,7 @@ class EndpointFeatures(msgspec.Struct, frozen=True, kw_only=True):
     signatures: bool = True
     thinking: bool = True
     betas: bool = True
+    streaming: bool = True
     system_blocks: bool = True
     tools: bool = True
 
@@ -73,7 +82,7 @@ class EndpointKnowledge:
 
     def learn_refusal(self, failed: ApiFailed) -> FeatureDisabled | None:
         """Disable the feature that a refusal names; None if it names none that is on."""
-        if failed.status not in (400, 404, 422):
+        if failed.status not in (400, 404, 422, 501):
             return None
         message = failed.message.lower()
         for name, words in _NAMES_IN_REFUSALS.items():
@@ -92,15 +101,18 @@ def build_request(
 ) -> tuple[Json, tuple[str, ...]]:
     """Return the body of a request, and the betas to ask for."""
     sent = [*messages] if features.signatures else drop_thinking(messages)
+    marks = _find_marks(settings.model, system, tools if features.tools else ()) if features.caching else _NO_MARKS
     body: Json = {"model": settings.model.removesuffix("[1m]"), "max_tokens": settings.answer_tokens}
     if system:
-        body["system"] = _system(system, features)
+        body["system"] = _system(system, features, is_marked=marks.system)
     if tools and features.tools:
-        body["tools"] = _mark_last(tools) if features.caching else [*tools]
-    body["messages"] = _mark_user_messages(sent) if features.caching else sent
+        body["tools"] = _mark_last(tools) if marks.tools else [*tools]
+    body["messages"] = _mark_user_messages(sent, marks.missing) if features.caching else sent
     thinking = _thinking(settings, sent) if features.thinking else None
     if thinking is not None:
         body["thinking"] = thinking
+    if not features.streaming:
+        body["stream"] = False
     if settings.effort is not None and features.effort:
         body["output_config"] = {"effort": settings.effort}
     # An endpoint that does not know a beta refuses the request: none is sent that the request does not need.
@@ -116,18 +128,43 @@ def build_request(
     return body, tuple(betas)
 
 
-def _system(system: Sequence[Json], features: EndpointFeatures) -> str | list[Json]:
+class _CacheMarks(NamedTuple):
+    """What can be cached of a request, before its messages."""
+
+    tools: bool
+    system: bool
+    missing: int
+    """How many tokens of messages are missing until a mark on them does something."""
+
+
+_NO_MARKS = _CacheMarks(tools=False, system=False, missing=0)
+
+
+def _find_marks(model: str, system: Sequence[Json], tools: Sequence[Json]) -> _CacheMarks:
+    least = 1024
+    if _CACHES_FROM_4096.search(model):
+        least = 4096
+    elif _CACHES_FROM_2048.search(model):
+        least = 2048
+    of_tools = estimate_request_tokens({"tools": tools})
+    of_both = of_tools + estimate_request_tokens({"system": system})
+    return _CacheMarks(tools=of_tools >= least, system=of_both >= least, missing=max(0, least - of_both))
+
+
+def _system(system: Sequence[Json], features: EndpointFeatures, *, is_marked: bool) -> str | list[Json]:
     if not features.system_blocks:
         return "\n\n".join(str(block.get("text", "")) for block in system)
-    return _mark_last(system) if features.caching else [*system]
+    return _mark_last(system) if is_marked else [*system]
 
 
 def _mark_last(items: Sequence[Json]) -> list[Json]:
     return [*items[:-1], {**items[-1], "cache_control": _CACHE_MARK}]
 
 
-def _mark_user_messages(messages: list[Json]) -> list[Json]:
-    """Put a cache mark on the last blocks of the last two user messages."""
+def _mark_user_messages(messages: list[Json], missing: int) -> list[Json]:
+    """Put a cache mark on the last blocks of the last two user messages, unless they are too short to be cached."""
+    if missing and estimate_request_tokens({"messages": messages}) < missing:
+        return messages
     users = [at for at, message in enumerate(messages) if message["role"] == "user"]
     for at in users[-2:]:
         messages[at] = {**messages[at], "content": _mark_last(messages[at]["content"])}

@@ -16,6 +16,7 @@ Rules
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 from collections.abc import Iterator
@@ -24,12 +25,14 @@ from typing import NamedTuple
 
 from unspool.client.prompt.text.markdown import find_mentions
 from unspool.errors import UnspoolError
-from unspool.files import read_whole
+from unspool.files import describe_too_large, read_start
 
 MAX_IMPORT_DEPTH = 5
 MAX_FILE_CHARACTERS = 40_000
 MAX_TOTAL_CHARACTERS = 120_000
 _MAX_FILE_BYTES = 1024 * 1024
+_MAX_WHOLE_BYTES = 64 * 1024 * 1024
+"""A file that is larger holds no instructions; it may be sparse, and without an end."""
 _NAMES = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
 _PROSE = frozenset({".md", ".markdown", ".txt", ".mdc", ".rst"})
 _PRIVATE = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".git", ".docker"})
@@ -157,8 +160,15 @@ class _Loader:
         return self._scope.trusted and is_prose
 
     def _read_text(self, real: Path) -> str | None:
+        size, data = 0, b""
         try:
-            text = read_whole(real, _MAX_FILE_BYTES).decode()
+            size = real.stat().st_size
+            if size > _MAX_WHOLE_BYTES:
+                self._problems.append(f"`{real}` was not read: {describe_too_large(size)}")
+                return None
+            data = read_start(real, _MAX_FILE_BYTES)
+            # A character may be cut in two at the end of what is read; elsewhere it would be no text.
+            text = codecs.getincrementaldecoder("utf-8")().decode(data, final=len(data) < _MAX_FILE_BYTES)
         except UnspoolError as error:
             self._problems.append(f"`{real}` was not read: {error.reason}")
             return None
@@ -169,7 +179,8 @@ class _Loader:
             return None
         limit = min(MAX_FILE_CHARACTERS, self._remaining)
         if len(text) > limit:
-            self._problems.append(f"`{real}` is too long: {limit:,} of {len(text):,} characters are used")
+            length = f"{len(text):,} characters" if size <= len(data) else f"{size:,} bytes"
+            self._problems.append(f"`{real}` is too long: the first {limit:,} characters of {length} are used")
             text = text[:limit]
         self._remaining -= len(text)
         return text or None

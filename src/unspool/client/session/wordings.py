@@ -21,7 +21,3 @@ CALL_CUT_SHORT = (
     "Output token limit hit. The last tool call was cut off before its input was complete, and "
     "was not run. Repeat it, in smaller parts if necessary."
 )
-BROKEN_OFF = (
-    "<system-reminder>\nThe connection was lost during your response; the part that arrived is "
-    "above. Continue exactly where it stopped, without repeating it.\n</system-reminder>"
-)

@@ -9,6 +9,7 @@ Rules
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 
 
 MODEL_ALIASES = {"opus": "claude-opus-5-5", "sonnet": "claude-sonnet-5-5", "haiku": "claude-haiku-5-5"}
+_CALL = re.compile(r"([A-Za-z]\w*)(?:\((.*)\))?", re.DOTALL)
+"""`Bash(git push)`, or a tool alone."""
 DEFAULT_MODEL = "claude-opus-5-5"
 _MAIN_INPUTS = {
     "Bash": "command",
@@ -112,14 +115,19 @@ def _load_hooks(settings: ChatSettings, runtime: ChatRuntime, *, trusted: bool) 
 
 def explain_call(call: str, settings: ChatSettings, runtime: FolderContext) -> str:
     """Return in words what would become of a call such as `Bash(git push)` and why, part by part."""
-    name, _, inside = call.partition("(")
-    name = name.strip()
+    name, inside = _split_call(call)
     rules = load_permissions(settings, runtime, trusted=is_trusted(settings, runtime))
     context = ToolContext(
         Workspace(runtime.config, runtime.config, "", runtime.cwd.resolve(), settings.added), runtime.environment
     )
     context.mode = _apply_settings_files(settings, rules).mode or "default"
-    return "\n".join(rules.explain(name, _parse_input(name, inside.rstrip().removesuffix(")")), context))
+    return "\n".join(rules.explain(name, _parse_input(name, inside), context))
+
+
+def _split_call(call: str) -> tuple[str, str]:
+    """Return the tool of a call and what stands in its parentheses; a text of another form is a shell command."""
+    found = _CALL.fullmatch(call.strip())
+    return (found[1], found[2] or "") if found else ("Bash", call)
 
 
 def _parse_input(tool: str, text: str) -> Json:
@@ -128,6 +136,8 @@ def _parse_input(tool: str, text: str) -> Json:
         try:
             return msgspec.json.decode(text, type=Json)
         except msgspec.DecodeError:
+            if tool == "Bash":  # a group of commands: `{ rm x; }`
+                return {"command": text}
             hint = "write a JSON object, or the target of the tool as in `Bash(git push)`"
             raise UsageError(f"invalid tool input: `{text}`", hint=hint) from None
     return {_MAIN_INPUTS.get(tool, "file_path"): text}

@@ -7,6 +7,7 @@ Rules
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from unspool.client import events
@@ -35,6 +36,10 @@ class EventRenderer:
         self._show = show
         self._renderer = renderer
         self._markdown = MarkdownStream()
+        self._printed: list[str] = []
+        """What was printed of this response."""
+        self._repeated: deque[str] = deque()
+        """What was printed of a response that broke off, and may come again."""
         self._is_first = True
         self._calls: dict[str, events.CallBegan] = {}
         self._progress: dict[str, str] = {}
@@ -68,10 +73,12 @@ class EventRenderer:
             case events.ThinkingGrown():
                 self.activity = "thinking"
             case events.StepBegan():
+                self._printed.clear()
                 self._is_first, self.activity = True, "waiting for the model"
             case events.BlockDone(block=block):
                 self._finish_block(block)
             case events.ResponseDone(usage=usage):
+                self._repeated.clear()
                 self._tokens += int(usage.get("output_tokens") or 0)
             case events.CallBegan() | events.CallProgressed() | events.CallEnded() | events.SubagentEvent():
                 self._handle_call(event)
@@ -89,6 +96,10 @@ class EventRenderer:
             self._print_answer(block)
 
     def _print_answer(self, block: str) -> None:
+        if self._repeated and self._repeated.popleft() == block:
+            return  # it stands on the screen already
+        self._repeated.clear()
+        self._printed.append(block)
         rendered = self._renderer().answer(block, first=self._is_first)
         # The mark stands only before the first block of a message.
         if rendered:
@@ -139,6 +150,9 @@ class EventRenderer:
         renderer = self._renderer()
         match event:
             case events.RetryScheduled():
+                # The next response begins anew: what it repeats word for word is not shown a second time.
+                self._markdown.flush()
+                self._repeated = deque(self._printed)
                 self._show(renderer.waiting(event))
             case events.ContextCompacted():
                 self._show(renderer.compaction(event))
