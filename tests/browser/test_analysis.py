@@ -112,7 +112,9 @@ def test_a_bar_tells_what_it_is_by_pointer_and_focus_and_leads_to_its_step(tabs:
 
 def test_a_turn_of_the_strip_opens_its_waterfall(tabs: Tabs, served: Served) -> None:
     page = visit(tabs(NARROW), served, f"{SESSION}/time")
-    page.focus("svg.strip a >> nth=1")
+    page.focus("svg.strip a[tabindex='0']")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     page.wait_for_url("**turn=**")
     assert page.inner_text("h2#turn").lower().startswith("turn")

@@ -24,7 +24,18 @@ def test_failures_that_differ_in_numbers_paths_and_names_are_of_one_kind() -> No
     first, *rest = group_failures(hits)
     assert (first.failures, [(one.session, one.failures) for one in first.sessions]) == (3, [("a", 2), ("b", 1)])
     assert first.words == "File /c/d.py does not exist. Line 7"
-    assert [(kind.tool, kind.failures) for kind in rest] == [("Read", 1), ("Bash", 1)] or len(rest) == 2
+    assert sorted((kind.tool or "", kind.failures) for kind in rest) == [("Bash", 1), ("Read", 1)]
+
+
+def test_what_the_user_rejected_is_one_kind_whatever_the_tool() -> None:
+    words = "The user doesn't want to proceed with this tool use. The tool use was rejected"
+    (kind,) = group_failures([hit(words, tool="Edit"), hit(words, tool="Bash"), hit(f"{words} (eg. 7)", tool="Write")])
+    assert (kind.tool, kind.words, kind.failures) == (None, "Rejected by the user", 3)
+
+
+def test_the_tags_around_an_error_are_not_shown() -> None:
+    (kind,) = group_failures([hit("<tool_use_error>File has not been read yet.</tool_use_error>")])
+    assert kind.words == "File has not been read yet."
 
 
 @given(st.lists(st.tuples(st.text(max_size=60), st.sampled_from("abc"))))

@@ -33,6 +33,27 @@ def edit(before: str, after: str, path: str = CART) -> list[Any]:
     return [call, tool_result("done", structured=result)]
 
 
+def nonsense(config: Path) -> None:
+    """Write a session whose results have fields of any type, and lone surrogates."""
+    hunks = [{"oldStart": -5, "oldLines": 2**40, "newStart": 1, "newLines": 1, "lines": ["+a\nb", "-", "", "\\", "x"]}]
+    path = "/w/LONE.py"
+    results: list[Any] = [
+        {"filePath": path, "originalFile": "a\n", "structuredPatch": hunks},
+        {"filePath": path, "originalFile": None, "structuredPatch": hunks, "oldString": "", "newString": "q"},
+        {"structuredPatch": "no"}, [1], None, {"type": "create", "content": "x\nLONE"},
+        {"originalFile": 7, "structuredPatch": [[1]]},
+    ]  # fmt: skip
+    steps = [user("hi")]
+    for result in results:
+        call = tool_use("Edit", file_path=path, old_string="a", new_string="LONE")
+        steps += [assistant(call, usage={"input_tokens": 10**18, "output_tokens": -5})]
+        steps += [tool_result("ok", structured=result)]
+    built = session(*steps, id=S[8], cwd="/w")
+    built.save(config)
+    (file,) = config.rglob(f"{S[8]}.jsonl")
+    file.write_bytes(file.read_bytes().replace(b"LONE", b"\\ud800"))
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("review")
@@ -49,6 +70,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     session(user("Take it back"), *edit(THIRD, SECOND), id=S[5], cwd=CWD, start="2026-01-09T09:00:00.000Z").save(config)
     many = [step for number in range(25) for step in edit("a\n" * 900, "b\n" * 900, f"{CWD}/f{number}.py")]
     session(user("Change all"), *many, id=BIG, cwd=CWD).save(config)
+    nonsense(config)
     with serving(config, home=folder / "unspool") as served:
         served.enter()
         one = Place(served, config.resolve(), folder / "unspool")
@@ -137,3 +159,11 @@ def test_hostile_changes_are_text(place: Place) -> None:
     html = place.page(f"/session/{S[1]}/review")
     assert "<script>alert" not in html
     assert place.served.get(f"/session/{S[1]}/review.patch").status in (200, 404)
+
+
+@pytest.mark.parametrize("page", ["cost", "review", "review?view=split", "time", "review.patch"])
+def test_results_of_any_type_stop_no_page(place: Place, page: str) -> None:
+    assert place.served.get(f"/session/{S[8]}/{page}").status == 200
+    name, _, query = page.partition("?")
+    if not name.endswith(".patch"):
+        assert place.served.get(f"/session/{S[8]}/{name}.json?{query}").status == 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from html import unescape
+from itertools import pairwise
 from urllib.parse import quote
 
 import pytest
@@ -57,6 +58,10 @@ def test_a_turn_is_divided_into_model_tools_and_waiting(place: Place) -> None:
     assert first["start"] + first["milliseconds"] > second["start"], "they ran at the same time"
     assert sum(data["sums"].values()) == data["milliseconds"]
     assert data["sums"]["person"] >= 30_000
+    requests = [
+        (span["start"], span["start"] + span["milliseconds"]) for span in data["spans"] if span["kind"] == "model"
+    ]
+    assert all(end <= start for (_, end), (start, _) in pairwise(requests)), "a conversation has one request at a time"
 
 
 def test_a_tool_that_reports_its_time_waited_before_it_ran(place: Place) -> None:

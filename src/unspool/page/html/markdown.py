@@ -27,6 +27,14 @@ _TAGS = frozenset(
      "li", "table", "thead", "tbody", "tr", "th", "td", "a", "span"}
 )  # fmt: skip
 _ATTRIBUTES = {"a": {"href", "title"}, "span": {"class"}, "code": {"class"}, "pre": {"class"}, "ol": {"start"}}
+# Headings of an answer are all of the level below that of its turn: whoever wrote it may begin with any. What may be
+# wider than the page can be reached by keys, which then scroll it.
+_SET_ATTRIBUTES = {
+    "a": {"target": "_blank"},
+    "pre": {"tabindex": "0"},
+    "table": {"tabindex": "0"},
+    **{f"h{level}": {"aria-level": "3"} for level in range(1, 7)},
+}
 _MAX_NESTING = 40
 _MAX_BRACKETS = 4_000
 """With more of them a text takes seconds to parse, and nobody wrote it to be read."""
@@ -46,7 +54,7 @@ def render_markdown(text: str) -> Markup:
         attributes={tag: set(names) for tag, names in _ATTRIBUTES.items()},
         url_schemes=set(_SCHEMES),
         link_rel="noopener noreferrer",
-        set_tag_attribute_values={"a": {"target": "_blank"}},
+        set_tag_attribute_values=_SET_ATTRIBUTES,
         strip_comments=True,
     )
     return Markup(safe)  # nh3 has sanitized it
@@ -83,4 +91,4 @@ def _fence(_: Any, tokens: Sequence[Token], number: int, *__: Any) -> str:
     lines = (
         highlight_lines(token.content, language=language) if language else [escape(token.content.removesuffix("\n"))]
     )
-    return str(Markup('<pre tabindex="0"><code>{}</code></pre>').format(Markup("\n").join(lines)))
+    return str(Markup("<pre><code>{}</code></pre>").format(Markup("\n").join(lines)))

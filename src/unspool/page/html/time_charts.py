@@ -25,6 +25,11 @@ def render_strip(parts: Sequence[StripPart], href: Callable[[int], str], chosen:
             '<svg class="strip" viewBox="0 0 1000 {}" preserveAspectRatio="none" role="group" aria-label="{}">'
         ).format(_HEIGHT, "turns of the session, from left to right")
     ]
+    # One tab stop, the chosen turn or the first: a script moves the focus with the arrow keys.
+    turns = [part for part in parts if part.kind == "turn"]
+    stop = next(
+        (part for part in turns if chosen is not None and part.first <= chosen <= part.last), next(iter(turns), None)
+    )
     for part in parts:
         words = describe_part(part)
         if part.kind == "wait":
@@ -38,10 +43,16 @@ def render_strip(parts: Sequence[StripPart], href: Callable[[int], str], chosen:
         is_chosen = chosen is not None and part.first <= chosen <= part.last
         shapes.append(
             Markup(
-                '<a class="turn{}" href="{}" aria-label="{}"><rect x="{}" y="4" width="{}" height="28"/>'
+                '<a class="turn{}" href="{}" aria-label="{}" tabindex="{}"><rect x="{}" y="4" width="{}" height="28"/>'
                 "<title>{}</title></a>"
             ).format(
-                " chosen" if is_chosen else "", href(part.first), words, part.left, max(part.width, _MIN_WIDTH), words
+                " chosen" if is_chosen else "",
+                href(part.first),
+                words,
+                0 if part is stop else -1,
+                part.left,
+                max(part.width, _MIN_WIDTH),
+                words,
             )
         )
     return Markup("").join([*shapes, Markup("</svg>")])

@@ -54,6 +54,7 @@ def _model_spans(view: PageView, entries: list[Entry]) -> Iterator[TimeSpan]:
                 continue
             if current is not None:
                 yield _model_span(view, *current[1:])
+                ready = max(ready or 0, current[3])  # nothing came in between: it follows the request before it
             current = (id, entry, min(ready, time) if ready is not None else time, time)
         elif isinstance(record, User):
             # Results may be written out of order: the request begins when the last of them is there.

@@ -146,7 +146,7 @@ export function plain(text) {
 
 function treeOf(value, depth = 0) {
   if (value === undefined) return "<p class='none'>none</p>";
-  if (value === null || typeof value !== "object") return `<pre class="plain">${plain(value)}</pre>`;
+  if (value === null || typeof value !== "object") return `<pre class="plain" tabindex="0">${plain(value)}</pre>`;
   const items = Object.entries(value).map(([name, one]) => {
     if (one === null || typeof one !== "object") return `<li><b>${plain(name)}</b> <span class="leaf">${plain(one)}</span></li>`;
     const open = depth < 2 ? " open" : "";

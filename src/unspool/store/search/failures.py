@@ -3,7 +3,7 @@
 Rules
   1. Two failures are of one kind if they are of the same tool, and their texts begin alike once everything that differs
      from case to case (numbers, paths, quoted texts, ids) is left out.
-  2. Every hit is in exactly one kind, so the numbers add up.
+  2. Every hit is in exactly one kind, so the numbers add up. What the user rejected is one kind, whatever the tool.
   3. Every pattern is linear in the length of the text, which is the beginning of a result and hostile.
 """
 
@@ -26,6 +26,13 @@ _VARYING: Final = re.compile(
 )
 
 
+REJECTED: Final = "Rejected by the user"
+"""The words of the kind of calls that the user refused."""
+_REJECTIONS: Final = ("The user doesn't want to proceed", "The user doesn't want to take this action")
+"""How Claude Code begins the result of such a call."""
+_TAG: Final = re.compile(r"</?tool_use_error>")
+
+
 class FailedSession(NamedTuple):
     """A session in which a failure occurred."""
 
@@ -39,7 +46,7 @@ class FailureKind(NamedTuple):
     """Failures that are alike."""
 
     tool: str | None
-    """None for an error of the API."""
+    """None for an error of the API, and for what the user rejected."""
     words: str
     """The text of the newest one."""
     failures: int
@@ -56,9 +63,10 @@ def group_failures(hits: Iterable[SearchHit]) -> list[FailureKind]:
     """Return the kinds of failures among some hits: the most frequent first, then the newest."""
     kinds: dict[tuple[str | None, str], dict[str | None, list[SearchHit]]] = {}
     for hit in hits:
-        key = (hit.tool, reduce_failure(hit.snippet))
+        plain = _plain(hit.snippet)
+        key = (None, REJECTED) if plain.startswith(_REJECTIONS) else (hit.tool, reduce_failure(plain))
         kinds.setdefault(key, {}).setdefault(hit.session, []).append(hit)
-    return sorted((_make_kind(tool, sessions) for (tool, _), sessions in kinds.items()), key=_order)
+    return sorted((_make_kind(*key, sessions) for key, sessions in kinds.items()), key=_order)
 
 
 def reduce_failure(text: str) -> str:
@@ -67,14 +75,18 @@ def reduce_failure(text: str) -> str:
     >>> reduce_failure("File /a/b.py does not exist. Line 12") == reduce_failure("File /c.py does not exist. Line 7")
     True
     """
-    plain = text.replace(MATCH_START, "").replace(MATCH_END, "")
-    return _VARYING.sub("…", plain).casefold()[:_COMPARED]
+    return _VARYING.sub("…", _plain(text)).casefold()[:_COMPARED]
 
 
-def _make_kind(tool: str | None, sessions: dict[str | None, list[SearchHit]]) -> FailureKind:
+def _plain(text: str) -> str:
+    """Return a snippet without marks and the tags that Claude Code puts around errors."""
+    return _TAG.sub("", text.replace(MATCH_START, "").replace(MATCH_END, "")).strip()
+
+
+def _make_kind(tool: str | None, reduced: str, sessions: dict[str | None, list[SearchHit]]) -> FailureKind:
     failed = [FailedSession(id, len(hits), max(hits, key=_time)) for id, hits in sessions.items()]
     failed.sort(key=lambda one: _time(one.last), reverse=True)
-    words = failed[0].last.snippet.replace(MATCH_START, "").replace(MATCH_END, "")
+    words = REJECTED if reduced == REJECTED else _plain(failed[0].last.snippet)
     return FailureKind(tool, words, sum(one.failures for one in failed), tuple(failed))
 
 

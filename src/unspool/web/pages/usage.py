@@ -48,8 +48,8 @@ _RANGES: Final = {"7d": "7 days", "30d": "30 days", "month": "This month", "last
 _DEFAULT_RANGE: Final = "30d"
 _MAX_ROWS: Final = 200
 """Of the table; the rest is added up in one row."""
-_MAX_COLUMNS: Final = 400
-"""Of a chart with a column for every day; a longer one has columns only for days with use."""
+_MAX_COLUMNS: Final = 1100
+"""Of a chart with a column for every day; a longer one has columns only for days with use, and the page says so."""
 _SORTS: Final = {
     "cost": ("Cost", "cost_micros"), "input": ("Input", "input_tokens"), "output": ("Output", "output_tokens"),
     "cache_write": ("Cache write", "cache_write_tokens"), "cache_read": ("Cache read", "cache_read_tokens"),
@@ -108,6 +108,7 @@ def show_usage(request: Request) -> Response:
         "window_percent": min(window["limit_used_percent"] or 0, 100) if window and window["limit_amount"] else None,
         "ranges": [_range_look(name, chosen, kept) for name in _RANGES],
         "range_words": _describe_range(chosen),
+        "has_gaps": bool(chart and overview and usage.period == "daily" and overview.days > _MAX_COLUMNS),
         "overview": usage_overview.overview_view(overview, METRICS[metric], titles, kept) if overview else None,
     }
     return respond(request, "usage.html", data, view=view)

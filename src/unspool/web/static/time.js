@@ -15,3 +15,15 @@ function hush(event) {
 
 for (const [kind, run] of [["mouseover", tell], ["focusin", tell], ["mouseout", hush], ["focusout", hush]])
   document.querySelector("main")?.addEventListener(kind, run);
+
+// The strip is one tab stop; arrow keys, Home and End move inside.
+document.querySelector("svg.strip")?.addEventListener("keydown", (event) => {
+  const turns = [...event.currentTarget.querySelectorAll("a.turn")];
+  const at = turns.indexOf(document.activeElement);
+  const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: turns.length - 1 }[event.key];
+  if (at < 0 || next === undefined || !turns[next]) return;
+  event.preventDefault();
+  turns[at].setAttribute("tabindex", "-1");
+  turns[next].setAttribute("tabindex", "0");
+  turns[next].focus();
+});
