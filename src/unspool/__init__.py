@@ -19,7 +19,7 @@ from unspool.lazy_door import lazy_door
 # fmt: off
 if TYPE_CHECKING:
     from unspool.edit.api import Edited, Planned, apply_edit, edit_log, plan_edit, undo_edit
-    from unspool.edit.planning.plan import Clone, Compress, Fork, Move, Trim, TrimTo
+    from unspool.edit.planning.plan import Clone, Compress, Fork, Move, Repair, Trim, TrimTo
     from unspool.edit.verify.verify import violations
     from unspool.errors import UnspoolError
     from unspool.format.codec import decode, patched
@@ -38,14 +38,14 @@ __version__ = "0.2.0"
 
 __all__ = [
     "REMOVE", "BadLine", "Blank", "Change", "Clone", "Compress", "Edited", "Entry", "Fork", "Home", "Kind", "Move",
-    "Piece", "Planned", "Position", "Report", "Session", "Source", "Tree", "Trim", "TrimTo", "UnspoolError",
+    "Piece", "Planned", "Position", "Repair", "Report", "Session", "Source", "Tree", "Trim", "TrimTo", "UnspoolError",
     "UsageTable", "apply_edit", "decode", "edit_log", "open", "patch", "patched", "pieces", "plan_edit", "project_key",
     "register", "scan", "survey", "undo_edit", "violations",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "edit.api": "Edited Planned apply_edit edit_log plan_edit undo_edit",
-    "edit.planning.plan": "Clone Compress Fork Move Trim TrimTo",
+    "edit.planning.plan": "Clone Compress Fork Move Repair Trim TrimTo",
     "edit.verify.verify": "violations",
     "errors": "UnspoolError",
     "format.codec": "decode patched",

@@ -21,9 +21,10 @@ import msgspec
 
 from unspool.cli import options, output, session_argument, store_access
 from unspool.display import TextColumn, units
-from unspool.edit.rules import RULES
+from unspool.edit import read_session_text
+from unspool.edit.rules import BREAKAGES, RULES, Breakage, find_breakages, find_error_advice
 from unspool.edit.verify import violations
-from unspool.errors import Refused, Unreadable, UnspoolError
+from unspool.errors import NothingFound, Refused, Unreadable, UnspoolError
 from unspool.files import MAX_SIDE_FILE, read_whole
 from unspool.format import Entry, format_timestamp, parse_version
 from unspool.graph import AgentClass, find_flaws
@@ -58,10 +59,13 @@ _COLUMNS = [
     shell_complete=options.complete_session,
     help="Check one session against the rules for resuming",
 )
+@click.option("--error", metavar="TEXT", help="Say what an error text of the Messages API means for a session")
 @options.store_options
 @options.output_options
 @output.paged
-def doctor(*, path: str | None, session: str | None, access: options.AccessOptions, as_json: bool) -> None:
+def doctor(
+    *, path: str | None, session: str | None, error: str | None, access: options.AccessOptions, as_json: bool
+) -> None:
     """Check the data: unknown, damaged or missing parts.
 
     PATH is a config folder, a project, any tree, or one file. Without PATH, the report covers the config folder and the
@@ -69,10 +73,19 @@ def doctor(*, path: str | None, session: str | None, access: options.AccessOptio
     Claude Code's statistics. It also shows the sandbox for commands of `unspool chat`. The exit code is 0 even if there
     is damage.
 
-    With `--session`, check one session and list every rule that it breaks, with file and offset.
+    With `--session`, check one session and list what is broken, with file and offset, and the command that repairs it.
+
+    With `--error`, name the command that helps against an error of the API. The exit code is 1 if the text is unknown.
+
+    \b
+    unspool doctor --session 945090a1
+    unspool doctor --error "messages.3: `tool_use` ids were found without `tool_result` blocks"
     """
     if path is not None:
         access = access._replace(config_dirs=(path,))
+    if error is not None:
+        _explain_error(error, session, as_json=as_json)
+        return
     if session is not None:
         _report_session(session, access, as_json=as_json)
         return
@@ -271,14 +284,23 @@ def _report_session(name: str, access: options.AccessOptions, *, as_json: bool) 
     """Print which rules a session breaks."""
     with session_argument.open_session(name, access) as session:
         broken = violations(session)
+        # An agent's file is edited with its session: it has no repair of its own.
+        found = [] if session.path.name.startswith("agent-") else find_breakages(read_session_text(session))
+    command = options.pasteable(f"unspool edit repair {session.id}")
     if as_json:
         names = ("rule", "file", "offset", "message")
         rows = [{"path": one.file, **{name: getattr(one, name) for name in names}} for one in broken]
         head = {"session_id": session.id, "session": session.id, "path": str(session.path)}
-        output.write_document("doctor-session", {**head, "violations": rows})
+        breakages = [
+            {"breakage": one.kind, "meaning": BREAKAGES[one.kind], "offset": one.offset, "message": one.message}
+            for one in found
+        ]
+        more = {"violations": rows, "breakages": breakages, "command": command if found else None}
+        output.write_document("doctor-session", {**head, **more})
         return
     output.print_heading(str(session.path))
-    if not broken:
+    _print_breakages(found, command)
+    if not broken and not found:
         output.print_line("  follows every rule: it can be resumed")
     by_rule: dict[str, list[tuple[str, str]]] = {}
     for violation in broken:
@@ -286,6 +308,37 @@ def _report_session(name: str, access: options.AccessOptions, *, as_json: bool) 
         by_rule.setdefault(violation.rule, []).append((place, violation.message))
     for rule, places in sorted(by_rule.items()):
         output.print_section(f"{rule}: {RULES[rule]}", places, _MAX_FINDINGS)
+
+
+def _print_breakages(found: list[Breakage], command: str) -> None:
+    """Write what is broken, and the command that repairs it."""
+    if not found:
+        return
+    by_kind: dict[str, list[Breakage]] = {}
+    for one in found:
+        by_kind.setdefault(one.kind, []).append(one)
+    rows = []
+    for kind, ones in by_kind.items():
+        times = "" if len(ones) == 1 else f"{len(ones):,} times, first "
+        rows.append((BREAKAGES[kind], f"{times}at {ones[0].offset}: {ones[0].message}"))
+    output.print_section("broken", rows)
+    output.print_line()
+    output.print_line(f"repair it with `{command}`")
+
+
+def _explain_error(error: str, session: str | None, *, as_json: bool) -> None:
+    """Print what an error text of the API means, and the command that helps."""
+    advice = find_error_advice(error)
+    command = None
+    if advice is not None:
+        command = advice.command if session is None else advice.command.replace("SESSION", session)
+    if as_json:
+        data = {"error": error, "breakage": advice and advice.breakage, "meaning": advice and advice.message}
+        output.write_document("doctor-error", {**data, "command": command})
+    if advice is None or command is None:
+        raise NothingFound("unknown error text", hint="check the session with `unspool doctor --session SESSION`")
+    if not as_json:
+        output.print_pairs([("meaning", advice.message), ("command", options.pasteable(command))])
 
 
 class _StoreReport(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""`unspool edit`: clones, forks, moves, trims and compresses sessions; undo and log."""
+"""`unspool edit`: clones, forks, moves, trims, compresses and repairs sessions; undo and log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from unspool.edit import (
     undo_edit,
 )
 from unspool.edit.apply import Journal, list_unreadable
-from unspool.edit.planning import Clone, Compress, Fork, Move, Operation, Payback, Trim, TrimTo
+from unspool.edit.planning import Clone, Compress, Fork, Move, Operation, Payback, Repair, Trim, TrimTo
 from unspool.errors import NotFound, NothingFound, Refused, UsageError
 from unspool.paths import absolute_path, config_folder, data_folder, drop_nested, resolve_existing
 
@@ -48,7 +48,7 @@ _LOG_COLUMNS = [
 
 @click.group(cls=SuggestingGroup)
 def edit() -> None:
-    """Clone, fork, move, trim or compress a session; undo edits.
+    """Clone, fork, move, trim, compress or repair a session; undo edits.
 
     unspool plans every edit, checks that the result can be resumed, and writes all files or none. The result is a new
     session; the old one stays unchanged.
@@ -58,6 +58,7 @@ def edit() -> None:
     unspool edit trim 945090a1 --to 40%
     unspool edit fork 945090a1 --at 7
     unspool edit compress 945090a1 --keep-last 3 --no-model
+    unspool edit repair 945090a1 --plan
     unspool edit undo
     """
 
@@ -204,6 +205,25 @@ def compress(
     if no_model == (model is not None):
         raise UsageError("no model given for the summary", hint="add `--model MODEL` or `--no-model`")
     _run(session, Compress(keep_last, keep_calls), model=model, **common)
+
+
+@edit.command()
+@options.session_argument()
+@_in_place_option
+@_edit_options
+def repair(session: str, in_place: bool, **common: Any) -> None:
+    """Repair a session that Claude Code cannot resume or the API refuses.
+
+    Afterwards the session breaks no rule, or the command refuses and names the reason. Lines that are sound stay
+    unchanged. A call without a result gets the text that Claude Code sends for an interrupted call; nothing else is
+    made up. The exit code is 1 if there is nothing to repair.
+
+    \b
+    unspool doctor --session 945090a1
+    unspool edit repair 945090a1 --plan
+    unspool edit repair 945090a1 --in-place
+    """
+    _run(session, Repair(), in_place=in_place, **common)
 
 
 @edit.command()
@@ -417,7 +437,8 @@ def _print_plan(planned: Planned, claude: bool | None, *, as_json: bool) -> None
     reasons = Counter((change.kind, change.reason) for change in planned.plan.changes).most_common()
     if reasons:
         pairs = [(f"{count:,} × {kind}", reason) for (kind, reason), count in reasons]
-        output.print_section("removed, with reason", pairs, _MAX_ROWS)
+        title = "repaired, with reason" if planned.plan.operation == "repair" else "removed, with reason"
+        output.print_section(title, pairs, _MAX_ROWS)
     _print_checks(planned, claude)
 
 

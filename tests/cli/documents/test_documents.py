@@ -46,6 +46,7 @@ CASES: dict[str, list[str]] = {
     "sync": ["sync"],
     "doctor": ["doctor", "doctor --no-store"],
     "doctor-session": ["doctor --session {id}"],
+    "doctor-error": ["doctor --error {error}"],
     "config": ["config"],
     "config-key": ["config archive"],
     "hooks": ["hooks"],
@@ -80,6 +81,7 @@ def ask(place: Path) -> Callable[..., Ran]:
     run = make_runner(place)
     (file,) = (place / "demo").glob(f"projects/*/{SESSION}*.jsonl")
     named = {"id": SESSION, "file": str(file), "query": QUERY, "nothing": f"{QUERY.replace('LIMIT 3', 'LIMIT 0')}"}
+    named["error"] = "messages.1: `tool_use` ids must be unique"
 
     def ask(words: str, *more: str) -> Ran:
         named["new"] = str(place / f"new{len(list(place.iterdir()))}")
@@ -112,7 +114,7 @@ def test_no_document_is_without_a_command() -> None:
 
 def test_every_command_with_json_has_a_document() -> None:
     with_json = {name for name, command in all_commands(unspool) if any(p.name == "as_json" for p in command.params)}
-    kinds = {"edit-clone", "edit-fork", "edit-move", "edit-trim", "edit-compress"}  # their document is `edit`
+    kinds = {"edit-clone", "edit-fork", "edit-move", "edit-trim", "edit-compress", "edit-repair"}  # written as `edit`
     assert with_json - kinds - {"lake-sql"} <= DOCUMENTS.keys()
 
 

@@ -36,6 +36,7 @@ DOCUMENTS: Final = MappingProxyType(
         "sync": maintenance.SyncDocument,
         "doctor": maintenance.DoctorDocument,
         "doctor-session": sessions.DoctorSessionDocument,
+        "doctor-error": sessions.DoctorErrorDocument,
         "config": maintenance.ConfigDocument,
         "config-key": maintenance.ConfigKeyDocument,
         "hooks": maintenance.HooksDocument,

@@ -558,8 +558,34 @@ class RuleViolation(JsonObject):
     """What is wrong."""
 
 
+class SessionBreakage(JsonObject):
+    """Something in a session that `edit repair` repairs."""
+
+    breakage: str
+    """Which breakage, such as `missing-result`."""
+    meaning: str
+    """The breakage in words."""
+    offset: int
+    """Where the line begins in the file, in bytes."""
+    message: str
+    """What is wrong there."""
+
+
+class DoctorErrorDocument(JsonDocument):
+    """What an error text of the Messages API means for a session (`doctor --error`)."""
+
+    error: str
+    """The text."""
+    breakage: str | None
+    """The breakage of the session that leads to it; null if the text is unknown, or the session is sound."""
+    meaning: str | None
+    """What it means; null if the text is unknown."""
+    command: str | None
+    """The command that helps; null if the text is unknown."""
+
+
 class DoctorSessionDocument(JsonDocument):
-    """The rules of resuming that a session breaks (`doctor --session`)."""
+    """What is broken in a session (`doctor --session`)."""
 
     session_id: str
     """The session."""
@@ -569,6 +595,10 @@ class DoctorSessionDocument(JsonDocument):
     """Its file."""
     violations: list[RuleViolation]
     """The rules that it breaks; empty if it can be resumed as it is."""
+    breakages: list[SessionBreakage]
+    """What `edit repair` would repair; empty if there is nothing to repair."""
+    command: str | None
+    """The command that repairs it; null if there is nothing to repair."""
 
 
 class SharePlace(JsonObject):

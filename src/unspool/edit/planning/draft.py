@@ -344,7 +344,7 @@ def relink(
     all_removed = {**removed, **{entry.offset: entry for entry, _, _ in pruned}}
     if not all_removed:
         return Relinking({}, [], {}, leaf)
-    parents = _find_parents(text)
+    parents = find_parents(text)
     ancestors = _find_kept_ancestors(text, all_removed, parents)
     orphans = _find_orphans(text, all_removed, ancestors, _ancestors(leaf, parents))
     rehung: dict[int, dict[JsonPath, object]] = {}
@@ -385,7 +385,7 @@ def relink_between(data: bytes, source: bytes, target: bytes) -> bytes:
 
     A parent that the other version does not have becomes the nearest line above it that it has.
     """
-    parents = _find_parents(parse_session_text("", source))
+    parents = find_parents(parse_session_text("", source))
     known = {entry.record.uuid for entry in parse_session_text("", target + data).entries}
     moved = {
         uuid: next((above for above in _ancestors(uuid, parents) if above in known), None)
@@ -435,7 +435,7 @@ def _nearest_message(text: SessionText, start: str | None, parents: Parents) -> 
     return next((uuid for uuid in _ancestors(start, parents) if uuid in messages), None)
 
 
-def _find_parents(text: SessionText) -> dict[str, str | None]:
+def find_parents(text: SessionText) -> dict[str, str | None]:
     """Return the parent of each line; one that was never written is the line before, as every reader heals it."""
     known = {entry.record.uuid for entry in text.entries if entry.record.uuid is not None}
     parents: dict[str, str | None] = {}
@@ -537,7 +537,7 @@ def _repair_pointers(
             if logical is not None and logical in ancestors:
                 values[("logicalParentUuid",)] = ancestors[logical]
             if metadata is not None:
-                values |= _repair_preserved(metadata, ancestors, parents)
+                values |= repair_preserved(metadata, ancestors, parents)
         case LastPrompt(leaf_uuid=str(target)) if target in ancestors:
             if ancestors[target] is None:
                 return None
@@ -569,7 +569,8 @@ def _repair_snapshot(
     return {("messageId",): left} if left is not None else None
 
 
-def _repair_preserved(metadata: CompactMetadata, ancestors: Parents, parents: Parents) -> dict[JsonPath, object]:
+def repair_preserved(metadata: CompactMetadata, ancestors: Parents, parents: Parents) -> dict[JsonPath, object]:
+    """Return the values of a compaction that change because lines it preserves are removed (`ancestors`)."""
     values: dict[JsonPath, object] = {}
     kept, segment = metadata.preserved_messages, metadata.preserved_segment
     left: list[str] = []
@@ -608,6 +609,6 @@ def preserved_lines(text: SessionText) -> set[str]:
         if (kept := metadata.preserved_messages) is not None:
             found.update(kept.uuids, kept.all_uuids)
         elif metadata.preserved_segment is not None:
-            parents = _find_parents(text) if parents is None else parents
+            parents = find_parents(text) if parents is None else parents
             found.update(preserved_by_segment(metadata.preserved_segment, parents))
     return found

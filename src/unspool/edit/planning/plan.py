@@ -67,9 +67,14 @@ class Compress(msgspec.Struct, frozen=True):
     """The summary that a model wrote; None: it is made without a model."""
 
 
-Operation: TypeAlias = Clone | Fork | Move | Trim | TrimTo | Compress
+class Repair(msgspec.Struct, frozen=True):
+    """Repairs everything that keeps a session from being resumed."""
+
+
+Operation: TypeAlias = Clone | Fork | Move | Trim | TrimTo | Compress | Repair
 OPERATION_NAMES: dict[type, str] = {
     Clone: "clone", Fork: "fork", Move: "move", Trim: "trim", TrimTo: "trim", Compress: "compress",
+    Repair: "repair",
 }  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from unspool.format import Assistant, Entry, User
 from unspool.graph.context import ContextMessage
 
 if TYPE_CHECKING:
+    from unspool.edit.planning.repair import RepairedSession
     from unspool.prices import Price
 
 
@@ -61,6 +62,8 @@ def prepare_edit(
     context = planner.context
     if isinstance(operation, plans.TrimTo):
         outcome = planner.trim_to(operation)
+    elif isinstance(operation, plans.Repair):
+        outcome = planner.finish_repair()
     else:
         draft = planner.draft()
         outcome = planner.finish(draft)
@@ -91,8 +94,14 @@ class _Planner:
         self._sizes = token_estimate.measure_messages(messages)
         self._scale = token_estimate.fit_token_scale(messages, self._sizes, _compacted_at(self.context.lines))
         self._id_map: IdMap | None = None
+        self._repaired: RepairedSession | None = None
+        if isinstance(operation, plans.Repair):
+            from unspool.edit.planning.repair import repair_session  # start-up: no other operation needs it
+
+            self._repaired = repair_session(text, ids, in_place=self._in_place)
         if not self._in_place or isinstance(operation, plans.Move):
-            uuids = dict.fromkeys(entry.record.uuid for entry in text.entries if entry.record.uuid)
+            edited = self._repaired.text if self._repaired else text  # lines that a repair has added need ids, too
+            uuids = dict.fromkeys(entry.record.uuid for entry in edited.entries if entry.record.uuid)
             self._id_map = complete_ids(map_ids(text.id, ids.session, ids.seed, uuids))
 
     @cached_property
@@ -129,6 +138,15 @@ class _Planner:
             case _:
                 pass
         return draft
+
+    def finish_repair(self) -> _Outcome:
+        """Return the repaired session, in a copy under its new ids."""
+        assert self._repaired is not None
+        text, changes, removed, kept_ancestors = self._repaired
+        draft = EditDraft(text, resume_context(text).leaf, in_place=self._in_place)
+        finished = draft.finish(self._id_map)._replace(changes=changes, removed=removed, kept_ancestors=kept_ancestors)
+        result = parse_session_text(self._ids.session, finished.data)
+        return _Outcome(finished, result, resume_context(result))
 
     def finish(self, draft: EditDraft) -> _Outcome:
         """Apply the steps, and read the result. A trimmed copy gets its new context size as usage."""
@@ -184,7 +202,8 @@ class _Planner:
         )
 
     def _estimate_payback(self, sizes: list[token_estimate.ContentSize]) -> Payback | None:
-        if self._sizes == sizes:
+        # A repair is made so that there is a next request at all, whatever it costs.
+        if self._sizes == sizes or self._repaired is not None:
             return None
         messages = self.context.messages
         responses = [message for message in messages if message.role == "assistant"]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from unspool.api.rules import ThinkingMemory, find_problems
 from unspool.edit.planning.ids import source_subject
 from unspool.edit.planning.planner import PreparedEdit
+from unspool.edit.rules.breakage import find_remaining_violations
 from unspool.edit.rules.check import (
     check_agent,
     check_line_rules,
@@ -60,9 +61,25 @@ def violations(session: Session) -> list[Violation]:
 
 def verify_edit(prepared: PreparedEdit) -> Verification:
     """Verify a planned edit."""
+    if prepared.plan.operation == "repair":
+        return _verify_repair(prepared)
     broken = [*_find_violations(prepared), *_compare_sessions(prepared)]
     refused, inherited = _find_api_problems(prepared)
     return Verification(not broken, not (refused or inherited), (*broken, *refused), inherited)
+
+
+def _verify_repair(prepared: PreparedEdit) -> Verification:
+    """Verify a repair: no rule may be broken at all, whatever the source was like (`planning/repair.py`, rule 1)."""
+    broken = [f"{one.rule}: {one.message} (at {one.offset})" for one in find_remaining_violations(prepared.result)]
+    if prepared.after.leaf != prepared.plan.leaf:
+        broken.append(f"G3: it would resume from `{prepared.after.leaf}`, not from `{prepared.plan.leaf}`")
+    if prepared.plan.in_place and (lost := _billed_messages(prepared.source) - _billed_messages(prepared.result)):
+        broken.append(f"C1: the usage of {len(lost)} responses would be lost")
+    refused = [
+        f"the API would reject it: {one.message}" for one in find_problems(resume_request(prepared.after.messages))
+    ]
+    # Refusals that break no rule, such as of a field that is not known, are the source's too: a repair adds no field.
+    return Verification(not broken, not refused, tuple(broken), tuple(refused) if not broken else ())
 
 
 def _find_violations(prepared: PreparedEdit) -> Iterator[str]:

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from unspool.graph.context.blocks import ContextBlock, text_block, without_single_edit
     from unspool.graph.context.build import NO_RESPONSE, build_context, build_thread_context, find_last_model
     from unspool.graph.context.model_rules import context_window
-    from unspool.graph.context.pairing import THINKING_KINDS, TOOL_LOADED, ContextMessage
+    from unspool.graph.context.pairing import INTERRUPTED_CALL, THINKING_KINDS, TOOL_LOADED, ContextMessage
 
 __all__ = [
-    "NO_RESPONSE", "THINKING_KINDS", "TOOL_LOADED", "TYPED_MEANWHILE", "ContextBlock", "ContextMessage",
-    "build_context", "build_thread_context", "context_window", "find_last_model", "model_rules", "text_block",
-    "without_single_edit",
+    "INTERRUPTED_CALL", "NO_RESPONSE", "THINKING_KINDS", "TOOL_LOADED", "TYPED_MEANWHILE", "ContextBlock",
+    "ContextMessage", "build_context", "build_thread_context", "context_window", "find_last_model", "model_rules",
+    "text_block", "without_single_edit",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -26,5 +26,5 @@ __getattr__ = lazy_door(__name__, {
     "blocks": "ContextBlock text_block without_single_edit",
     "build": "NO_RESPONSE build_context build_thread_context find_last_model",
     "model_rules": "context_window",
-    "pairing": "THINKING_KINDS TOOL_LOADED ContextMessage",
+    "pairing": "INTERRUPTED_CALL THINKING_KINDS TOOL_LOADED ContextMessage",
 })
