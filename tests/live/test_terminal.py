@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.pseudo_terminal import until
 from unspool.live.terminal import find_terminal
 
 linux = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads /proc")
@@ -83,6 +84,8 @@ def test_the_command_leads_to_the_pane(tmp_path: Path) -> None:
     try:
         tmux("new-session", "-d", "-s", "two", "cat")
         pid = int(tmux("list-panes", "-t", "one", "-F", "#{pane_pid}"))
+        # Between fork and exec the process still has the environment of tmux itself.
+        until(lambda: (place := find_terminal(pid)) is not None and place.command is not None)
         found = find_terminal(pid)
         assert found is not None
         assert found.command is not None

@@ -55,7 +55,6 @@ def edit() -> None:
 
     \b
     unspool edit trim 945090a1 --results --superseded-reads --plan
-    unspool edit trim 945090a1 --to 40%
     unspool edit fork 945090a1 --at 7
     unspool edit compress 945090a1 --keep-last 3 --no-model
     unspool edit repair 945090a1 --plan

@@ -73,7 +73,7 @@ _TAGS = {
     "a",
     "span",
 }
-_NAMES = {"href", "title", "class", "rel", "target", "start"}
+_NAMES = {"href", "title", "class", "rel", "target", "start", "tabindex", "aria-level"}
 
 
 class Wall(HTMLParser):
@@ -119,7 +119,7 @@ def test_no_mixture_of_them_does_either(parts: list[str]) -> None:
 
 def test_what_people_write_looks_as_they_meant_it() -> None:
     made = str(render_markdown("# A\n\n**b** `c`\n\n- d\n\n```python\nx = 1\n```\n\n[e](https://x.test/?a=1&b=2)"))
-    assert "<h1>A</h1>" in made
+    assert '<h1 aria-level="3">A</h1>' in made
     assert "<strong>b</strong> <code>c</code>" in made
     assert '<span class="number">1</span>' in made
     link = '<a href="https://x.test/?a=1&amp;b=2" target="_blank" rel="noopener noreferrer">e</a>'
