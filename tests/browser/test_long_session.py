@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -33,8 +34,9 @@ def turns() -> Iterator[Step]:
                                                "content": content},
             )  # fmt: skip
         words = f"Answer {number}. " * (60 if number == 2 else 1)
-        message = {"message": {"id": "msg_2", "role": "assistant", "model": MODEL, "usage": USAGE, "stop_reason": None,
-                               "content": [{"type": "text", "text": words}]}}  # fmt: skip
+        unfinished: dict[str, Any] = {"id": "msg_2", "role": "assistant", "model": MODEL, "usage": USAGE}
+        unfinished |= {"stop_reason": None, "content": [{"type": "text", "text": words}]}
+        message: dict[str, Any] = {"message": unfinished}
         yield assistant(words, model=MODEL, usage=USAGE, **(message if number == 2 else {}))
 
 

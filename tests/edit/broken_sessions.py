@@ -277,7 +277,7 @@ def compaction_without_summary() -> bytes:
 
 
 def compaction_without_preserved_lines() -> bytes:
-    """Of a call and its result that a compaction preserves, the call was deleted."""
+    """A compaction names a line as preserved that is not in the file."""
     lines = made(
         user("One."),
         assistant("First."),

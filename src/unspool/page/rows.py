@@ -52,7 +52,6 @@ from unspool.format import (
     ToolResult,
     User,
 )
-from unspool.format.attachments import HookAttachment
 from unspool.graph import describe_target, first_line, typed_text
 from unspool.page.images import ImageInfo, images_in_blocks, written_blocks
 
@@ -266,8 +265,9 @@ class RowBuilder:
 def _hook_call(record: AnyRecord) -> str | None:
     """Return the tool call that a hook ran for, if the line is about a hook."""
     match record:
-        case Attachment(attachment=HookAttachment(tool_use_id=id)):
-            return id
+        case Attachment(attachment=data):
+            id = getattr(data, "tool_use_id", None)  # only attachments about hooks and tool calls have one
+            return id if isinstance(id, str) else None
         case Progress(data=HookProgress(), parent_tool_use_id=parent, tool_use_id=id):
             return parent or id
     return None
