@@ -32,6 +32,7 @@ FIREFOX = Program(
 )
 STARTS_WITHIN = 120.0
 ANSWERS_WITHIN = 60.0
+_LEFT = "NetworkError when attempting to fetch resource"
 _LISTENS = b"WebDriver BiDi listening on "
 # Nothing but the pages of the test is ever asked for: no updates, no news, no safe-browsing lists, no settings.
 _PREFERENCES: Mapping[str, Any] = {
@@ -148,7 +149,8 @@ class FirefoxTab:
 
     def _note(self, method: str | None, event: Mapping[str, Any]) -> None:
         match method:
-            case "log.entryAdded" if event["level"] == "error":
+            # A page that is left ends its requests, and its scripts are told. `network.fetchError` has the others.
+            case "log.entryAdded" if event["level"] == "error" and _LEFT not in (event.get("text") or ""):
                 self.problems.append(f"{event.get('type')}: {event.get('text')}")
             case "network.responseCompleted" if event["response"]["status"] >= 400:
                 self.problems.append(f"{event['response']['status']} {event['request']['url']}")

@@ -54,7 +54,7 @@ def tab(started: FirefoxTab) -> Iterator[FirefoxTab]:
 @pytest.mark.parametrize("path", PAGES)
 def test_everybody_can_use_a_page_in_firefox(path: str, served: Served, tab: FirefoxTab) -> None:
     tab.go(served.address + path)
-    tab.until(f"document.body.innerText.includes({PAGES[path]!r})")
+    tab.until(f"document.body.textContent.toLowerCase().includes({PAGES[path].lower()!r})")
     tab.run(SCRIPT)
     problems = []
     for width in (NARROW, WIDE):
