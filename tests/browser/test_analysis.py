@@ -16,7 +16,7 @@ from tests.serving import Served
 
 SESSION = f"/session/{showcase.ID}"
 PAGES = {
-    f"{SESSION}/cost": "Dearest requests",
+    f"{SESSION}/cost": "Most expensive requests",
     f"{SESSION}/cost?order=output": "Requests",
     "/cost?since=2020-01-01": "By session",
     f"{SESSION}/time": "waiting for a prompt",
@@ -62,12 +62,12 @@ def test_the_page_says_the_same_without_scripts(tabs: Tabs, served: Served, path
     assert PAGES[path].lower() in page.content().lower()
 
 
-def test_the_cost_of_a_session_leads_to_its_dearest_request_in_two_clicks(tabs: Tabs, served: Served) -> None:
+def test_the_cost_of_a_session_leads_to_its_most_expensive_request_in_two_clicks(tabs: Tabs, served: Served) -> None:
     page = visit(tabs(WIDE), served, SESSION)
     page.wait_for_selector(".session[data-ready]")
     page.click(".strip a[href$='/cost']")
-    page.wait_for_selector(".dearest")
-    page.click(".dearest .cost >> nth=0")
+    page.wait_for_selector(".expensive")
+    page.click(".expensive .cost >> nth=0")
     page.wait_for_selector("#drawer .detail")
     assert "?step=" in page.url
 

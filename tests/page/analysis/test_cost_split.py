@@ -90,11 +90,11 @@ def test_the_parts_of_any_request_add_up_to_its_cost(
     assert request.priced == (price is not None)
 
 
-def test_the_dearest_requests_are_kept_and_no_more() -> None:
+def test_the_most_expensive_requests_are_kept_and_no_more() -> None:
     price = find_price("claude-opus-4-5")
     split = CostSplit(3)
     for number in (5, 1, 9, 7, 3):
         response = Response(str(number), model="claude-opus-4-5", output=number * 1000)
         split.add(split_request("/p/s.jsonl", "s", None, response, price), price)
-    assert [one.response.id for one in split.dearest] == ["9", "7", "5"]
+    assert [one.response.id for one in split.expensive] == ["9", "7", "5"]
     assert split.total.requests == 5

@@ -4,7 +4,7 @@ Rules
   1. The parts of a request add up to its cost to the micro-dollar, and the parts of many to the sum of their costs:
      each part is the difference of two sums that are rounded down, and the last one takes the rest.
   2. A request without a price has no parts. Its tokens are counted as unpriced; it is never counted as free.
-  3. Requests are looked at one by one and only the dearest are kept, so that a year of them takes little memory.
+  3. Requests are looked at one by one and only the most expensive are kept, so that a year of them takes little memory.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def find_tier(response: Response, price: Price | None) -> str:
 
 
 class CostSplit:
-    """Adds up requests by what they have in common, and keeps the dearest."""
+    """Adds up requests by what they have in common, and keeps the most expensive."""
 
     def __init__(self, kept: int, order: str = "cost") -> None:
         self.total = CostSum()
@@ -156,8 +156,8 @@ class CostSplit:
             heappushpop(self._heap, entry)
 
     @property
-    def dearest(self) -> list[SplitRequest]:
-        """The requests that were kept, the dearest first."""
+    def expensive(self) -> list[SplitRequest]:
+        """The requests that were kept, the most expensive first."""
         return [entry[-1] for entry in sorted(self._heap, key=lambda entry: entry[:3], reverse=True)]
 
 
@@ -168,5 +168,5 @@ def agent_of_file(request: SplitRequest) -> str | None:
 
 
 def sort_sums(sums: Iterable[tuple[str, CostSum]]) -> Iterator[tuple[str, CostSum]]:
-    """Yield sums with their names, the dearest first; of equal ones the one with more tokens."""
+    """Yield sums with their names, the most expensive first; of equal ones the one with more tokens."""
     yield from sorted(sums, key=lambda pair: (-pair[1].cost_micros, -pair[1].count, pair[0]))

@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 import msgspec
 from markupsafe import Markup
 
-from unspool.display import clean, units
+from unspool.display import clean, quote_for_paste, units
 from unspool.export import Depth
 from unspool.format import parse_local_time
 from unspool.graph import first_line
@@ -348,6 +348,7 @@ def template_environment() -> Environment:
         "addresses": link_addresses,
         "hits": link_hits,
         "json_value": parse_json_text,
+        "shell_word": quote_for_paste,
         "first_line": first_line,
         "highlight": highlight_lines,
         "code_rows": code_rows,

@@ -1,4 +1,4 @@
-// Copies texts, and says so.
+// Copies texts, and says short messages that go away.
 
 let fade = 0;
 
@@ -12,7 +12,7 @@ export function say(words) {
   }
   box.textContent = words;
   clearTimeout(fade);
-  fade = setTimeout(() => (box.textContent = ""), 2500);
+  fade = setTimeout(() => (box.textContent = ""), Math.max(2000, words.length * 60));
 }
 
 export async function copyText(text, what) {
@@ -32,10 +32,12 @@ function copySelected(text) {
   const field = document.createElement("textarea");
   field.value = text;
   field.className = "away";
+  const before = document.activeElement;
   document.body.append(field);
   field.select();
   const done = document.execCommand("copy");
   field.remove();
+  before?.focus?.();
   return done;
 }
 

@@ -2,7 +2,7 @@
 
 Rules
   1. Requests are those of `unspool usage`, from the same ledger; the parts add up to its cost to the micro-dollar.
-  2. The five dearest requests are explained (`page/analysis/cost_reasons.py`). All others are in a list that is paged.
+  2. The five most expensive requests are explained (`page/analysis/cost_reasons.py`). All others are in a list that is paged.
   3. Each request leads to its step. The file of a request is read only for the five that are explained.
 """
 
@@ -82,9 +82,9 @@ def _show(request: Request, query: UsageQuery, about: Json, *, base: str) -> Res
     split, prices = _read_split(request, query, about["session"], order, offset + _PAGE_ROWS)
     if about["session"] and not split.total.requests and about["title"] is None:
         raise NotFound(f"no session matches `{about['session']}`", hint="list sessions at `/sessions`")
-    dearest = split.dearest
-    explained = [] if offset or order != "cost" else [_explain(request, one, prices) for one in dearest[:EXPLAINED]]
-    listed = dearest[offset : offset + _PAGE_ROWS]
+    expensive = split.expensive
+    explained = [] if offset or order != "cost" else [_explain(request, one, prices) for one in expensive[:EXPLAINED]]
+    listed = expensive[offset : offset + _PAGE_ROWS]
     data: Json = {
         **about,
         "order": order,
@@ -101,7 +101,7 @@ def _show(request: Request, query: UsageQuery, about: Json, *, base: str) -> Res
             {"session": session, "agent": agent, **_sum_data(own)}
             for (session, agent), own in sorted(split.agents.items(), key=lambda pair: -pair[1].cost_micros)
         ],
-        "dearest": explained,
+        "expensive": explained,
         "listed": [_request_data(one) for one in listed],
     }
     return respond(request, "cost.html", data, view=_look(data, address, base, services_of(request).site))
@@ -110,7 +110,7 @@ def _show(request: Request, query: UsageQuery, about: Json, *, base: str) -> Res
 def _read_split(
     request: Request, query: UsageQuery, session: str | None, order: str, kept: int
 ) -> tuple[CostSplit, PriceLookup]:
-    """Add up the requests of a query, and keep the dearest."""
+    """Add up the requests of a query, and keep the most expensive."""
     split = CostSplit(max(kept, EXPLAINED), order)
     with services_of(request).site.open() as access:
         prices = PriceLookup(access.preferences.prices)
@@ -195,7 +195,7 @@ def _look(data: Json, query: QueryParams, base: str, site: Site) -> Json:
     following = data["offset"] + _PAGE_ROWS
     return {
         "tables": list(_tables(data, base, kept, total)),
-        "dearest": [_request_look(one, site) for one in data["dearest"]],
+        "expensive": [_request_look(one, site) for one in data["expensive"]],
         "requests": [_request_look(one, site) for one in data["listed"]],
         "orders": [
             (name, KINDS.get(name, "cost"), link(base, kept, order=name) + "#requests", name == data["order"])

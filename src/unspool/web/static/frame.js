@@ -1,4 +1,5 @@
 // What every page has: keys, the palette, the theme, how many sessions need somebody.
+import { say as toast } from "./copy.js";
 import { keys, listen, table } from "./keys.js";
 import { palette } from "./palette.js";
 import { pageKey } from "./requests.js";
@@ -17,14 +18,7 @@ function nextTheme() {
   toast(theme ? `${theme} colours` : "colours of the system");
 }
 
-let fading = 0;
-
-export function toast(words) {
-  const box = document.querySelector(".toast");
-  box.textContent = words;
-  clearTimeout(fading);
-  fading = setTimeout(() => { box.textContent = ""; }, Math.max(2000, words.length * 60));
-}
+export { toast };
 
 // The browser's storage was emptied, or another server has taken this one's place.
 export function refused() {

@@ -1,6 +1,6 @@
 // The inbox keeps itself up to date: the server sends its sections anew when they have changed, and they are morphed into
 // place, so that focus, selection and scroll stay where they are. Seconds that pass are counted here.
-import { copyText } from "./clipboard.js";
+import { copyText } from "./copy.js";
 import { keepConnected } from "./connection.js";
 import { toast } from "./frame.js";
 import { keys, note } from "./keys.js";
@@ -49,14 +49,10 @@ function step(by) {
   all[at < 0 ? 0 : Math.max(0, Math.min(all.length - 1, at + by))]?.querySelector(".open").focus();
 }
 
-async function copy(text, what) {
-  toast(await copyText(text) ? `copied: ${what}` : "the browser does not allow copying");
-}
-
 function copyCurrent() {
   const place = current() ?? items()[0];
   const from = place?.querySelector(".copy");
-  if (from) copy(from.dataset.copy, from.dataset.said);
+  if (from) copyText(from.dataset.copy, from.dataset.said);
 }
 
 function markSeen(fields) {
@@ -75,7 +71,7 @@ function markCurrent() {
 
 board.addEventListener("click", (event) => {
   const from = event.target.closest(".copy");
-  if (from) copy(from.dataset.copy, from.dataset.said);
+  if (from) copyText(from.dataset.copy, from.dataset.said);
   // Whoever opens a finished session has seen it.
   const opened = event.target.closest("a.open")?.closest("[data-finished]");
   if (opened) markSeen({ session: opened.dataset.item, until: opened.dataset.finished });
