@@ -265,7 +265,7 @@ class Home:
         if not name.strip():
             raise empty_session_name()
         sources = list(self.tree.of(Kind.SESSION))
-        # From the cheapest to the most expensive: agents' files may have to be read, and a title needs every session's file.
+        # The cheapest first: agents' files may have to be read, and a title needs every session's file.
         matches = [source for source in sources if name in {source.place, source.path.stem}] or [
             source for source in sources if (source.session_id or "").startswith(name)
         ]

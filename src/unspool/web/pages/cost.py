@@ -2,7 +2,8 @@
 
 Rules
   1. Requests are those of `unspool usage`, from the same ledger; the parts add up to its cost to the micro-dollar.
-  2. The five most expensive requests are explained (`page/analysis/cost_reasons.py`). All others are in a list that is paged.
+  2. The five most expensive requests are explained (`page/analysis/cost_reasons.py`). All others are in a list that is
+     paged.
   3. Each request leads to its step. The file of a request is read only for the five that are explained.
 """
 
