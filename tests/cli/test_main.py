@@ -43,8 +43,9 @@ Commands:
   watch       Show what each session is doing, and which one needs you.
   serve       Serve the web page: live sessions, search, usage, SQL.
   chat        Chat with a model in a session that Claude Code can resume.
-  edit        Clone, fork, move, trim or compress a session; undo edits.
+  edit        Clone, fork, move, trim, compress or repair a session; undo edits.
   export      Export a session as Markdown, HTML, JSON or raw lines; or all as tables.
+  share       Write a redacted copy of a session, to send to somebody.
   restore     Restore a deleted session from the archive, byte for byte.
   collect     Send redacted sessions to a team's object store.
   lake        Build Delta tables from collected sessions, and query them.

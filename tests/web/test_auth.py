@@ -32,7 +32,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def paths() -> list[str]:
     """Every route, with something in place of what varies."""
     found = [route.path for route in all_routes() if isinstance(route, Route)]
-    return [path.replace("{", "").replace(":path", "").replace("}", "") for path in found]
+    # Once: a form and its page have the same address.
+    return [*dict.fromkeys(path.replace("{", "").replace(":path", "").replace("}", "") for path in found)]
 
 
 @pytest.mark.parametrize("path", [*paths(), "/nothing", "/static/../guard.py", "/enter"])

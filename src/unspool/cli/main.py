@@ -32,7 +32,7 @@ _COMMANDS = {
     "watch": ("query.watch", "Show what each session is doing, and which one needs you."),
     "serve": ("serve", "Serve the web page: live sessions, search, usage, SQL."),
     "chat": ("chat", "Chat with a model in a session that Claude Code can resume."),
-    "edit": ("edit", "Clone, fork, move, trim or compress a session; undo edits."),
+    "edit": ("edit", "Clone, fork, move, trim, compress or repair a session; undo edits."),
     "export": ("query.export", "Export a session as Markdown, HTML, JSON or raw lines; or all as tables."),
     "share": ("query.share", "Write a redacted copy of a session, to send to somebody."),
     "restore": ("restore", "Restore a deleted session from the archive, byte for byte."),

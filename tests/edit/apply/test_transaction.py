@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import resource
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -130,3 +133,30 @@ def test_a_change_that_failed_after_it_was_recorded_is_taken_back(place: Place) 
     assert place.path.read_bytes() == OLD + LATE
     assert target.read_bytes() == b"in the way"
     assert (place.states(), place.leftovers()) == ([], [])
+
+
+# A writer that is stopped between opening the file and writing its line, as on a busy machine.
+SLOW_WRITER = """
+import os, sys
+path = sys.argv[1]
+descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+print("open", flush=True)
+while os.stat(path).st_ino == os.fstat(descriptor).st_ino:
+    pass
+for _ in range(2_000_000):  # the new file has its name now: whoever looks once has looked before this ends
+    pass
+os.write(descriptor, b'{"slow":1}\\n')
+"""
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux tells whether a file is open for writing")
+def test_a_line_of_a_process_that_opened_the_file_before_the_rename_is_kept(place: Place) -> None:
+    journal = Journal("e1", "trim", "s", "s", str(place.path), "", "applying", (), within=str(place.path.parent))
+    command = [sys.executable, "-S", "-c", SLOW_WRITER, str(place.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        with lock_edits(place.own):
+            apply(place.own, journal, [FileChange("replace", place.path, NEW, base=OLD, decides=True)], lambda _: None)
+    assert place.path.read_bytes() == NEW + b'{"slow":1}\n'
+    assert (place.states(), place.leftovers()) == (["done"], [])

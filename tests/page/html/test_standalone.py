@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from base64 import b64encode, b85decode
+from base64 import b64decode, b64encode, b85decode
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,16 @@ def packs(html: str) -> dict[str, Any]:
     return {name: json.loads(gzip.decompress(b85decode(text.replace(",", "<")))) for name, text in found}
 
 
+def main_script(html: str) -> str:
+    """Return the script of a file, which is compressed."""
+    (packed,) = re.findall(r'id="packed-script">([^<]*)<', html)
+    return gzip.decompress(b64decode(packed)).decode()
+
+
 def test_everything_is_inside_and_nothing_is_fetched(tmp_path: Path) -> None:
     html = "".join(render_standalone(built(tmp_path).session))
     assert re.findall(r'(?:src|href)="(?!#)[^"]*"', html) == ['href="https://github.com/me/project/pull/7"']
-    assert not re.search(r"url\(|@import|fetch\(['\"]http", html)
+    assert not re.search(r"url\(|@import|fetch\(['\"]http", html + main_script(html))
     assert html.count("<script") == html.count("</script>")
     inside = packs(html)
     assert {"agents", "agent-a1", "agent-a2", "agent-a3"} < inside.keys()
@@ -50,7 +56,7 @@ def test_the_policy_names_the_script_and_the_style_by_their_hashes(tmp_path: Pat
     assert policy
     assert script
     assert style
-    for text in (script[1], style[1]):
+    for text in (script[1], main_script(html), style[1]):
         assert b64encode(sha256(text.encode()).digest()).decode() in policy[1].replace("&#39;", "'")
     assert policy[1].startswith("default-src &#39;none&#39;;")
 
@@ -89,7 +95,8 @@ def test_nothing_in_a_transcript_gets_out_of_its_place(tmp_path: Path) -> None:
     html = "".join(render_standalone(unspool.open(tmp_path).session(ID), depth=Depth.ALL))
     outside = _PACK.sub("", html)
     assert outside.count("<script") == outside.count("</script>")
-    assert len(re.findall(r"<script", outside)) == len(re.findall(r'id="blob-', outside)) + 1
+    # Two scripts are ours: the one that is compressed, and the one that starts it.
+    assert len(re.findall(r"<script", outside)) == len(re.findall(r'id="blob-', outside)) + 2
     watch = Watch()
     watch.feed(re.sub(r"<(script|style)\b.*?</\1>|<meta [^>]*>", "", outside, flags=re.DOTALL))
     watch.close()

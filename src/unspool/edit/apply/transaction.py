@@ -5,8 +5,9 @@ Rules
      session that is not whole. Undoing goes the other way round.
   2. A file is replaced by one rename; one that is there is never written over by a new one.
   3. Lines that were appended to a session while its new content was made are kept: noticed before the rename, and once
-     more after it. The old file has a second name (`.unspool.old`) until they are taken over, so that neither a killed
-     process nor a full disk loses any. If its beginning has changed, nothing is done.
+     more after it, when nobody has the old file open for writing any more. The old file has a second name
+     (`.unspool.old`) until they are taken over, so that neither a killed process nor a full disk loses any. If its
+     beginning has changed, nothing is done.
   4. `STEPS` names the places where a process may be killed. After each of them there is the old state or the new, with
      the lines that others appended since.
   5. What a killed process left is finished or taken back by the next one (`recovery.py`).
@@ -15,6 +16,7 @@ Rules
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +38,8 @@ STEPS = (
 
 _MAX_ROUNDS = 3
 """How often the new content is written again because lines were appended meanwhile."""
+_MAX_WRITER_WAIT = 2.0
+"""Seconds that a process which has the old file open may take to write its line."""
 
 StepHook: TypeAlias = Callable[[str], None]
 
@@ -198,7 +202,8 @@ def _swap_content(
         beside.replace(path)
         is_replaced = True
         flush_folder(path.parent)
-        # The descriptor still reads the old file: a process that had it open may have written to it after the rename.
+        # The descriptor still reads the old file: a process that had it open may write to it after the rename.
+        wait_for_writers(descriptor)
         late = b""
         if appended := _read_range(descriptor, len(source), None):
             late = adapt_appended(appended)
@@ -262,13 +267,44 @@ def take_late_lines(journal: Journal, action: Action) -> None:
     is_undoing = journal.state == "undoing"
     taken, size = (action.taken_back, action.before_size) if is_undoing else (action.taken, action.after_size)
     if taken is not None and path.is_file() and not path.samefile(old):
-        source = b"".join(read_pieces(old))
+        source = _read_when_closed(old)
         content = b"".join(read_pieces(path))
         late = relink_between(source[taken:], source, content)
         # The interrupted process may have come so far as to append them.
         if late not in content[size or 0 :]:
             append_flushed(path, late)
     old.unlink()
+
+
+def _read_when_closed(path: Path) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        wait_for_writers(descriptor)
+        return _read_range(descriptor, 0, None)
+    finally:
+        os.close(descriptor)
+
+
+def wait_for_writers(descriptor: int) -> None:
+    """Wait until no process has a file open for writing, at most `_MAX_WRITER_WAIT`; `descriptor` only reads it.
+
+    Claude Code opens the file for each line, so a writer is gone at once; but on a busy machine it may be stopped
+    between opening and writing. Systems without leases do not say who has a file open: there nothing is waited for.
+    """
+    import fcntl
+
+    end = time.monotonic() + _MAX_WRITER_WAIT
+    while time.monotonic() < end:
+        try:
+            # Granted only where nobody can write. It is given back at once: who breaks a lease, sends a signal.
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        except BlockingIOError:
+            time.sleep(0.001)
+        except (AttributeError, OSError):  # no leases on this system, on this file system, or for this user
+            return
+        else:
+            return
 
 
 def _link_old(path: Path, old: Path) -> None:

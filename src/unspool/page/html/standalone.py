@@ -2,7 +2,8 @@
 
 Rules
   1. Outline, rows and texts are plain HTML: the file can be read without JavaScript. What is opened (details, agents)
-     is compressed, a batch at a time, and decompressed when it is opened.
+     is compressed, a batch at a time, and decompressed when it is opened. So is the script itself: it would be a sixth
+     of a short session's file.
   2. Nothing is fetched, and the file itself declares that (CSP): scripts and styles are named by their hashes.
   3. Compressed data is written in letters without `<`: nothing from a transcript can end the element it stands in.
   4. The file is written in pieces: of a long session no more than a batch is held, of a short one (16 MB) its lines and
@@ -44,7 +45,8 @@ _EXPORT = re.compile(r"^export ", re.MULTILINE)
 _PAGE_STYLE = "body{margin:0;background:var(--bg)}"
 _MAX_VALUE_AT_ALL, _MAX_VALUE = 65_536, 240
 """Characters of one compressed value: at the greatest depth, and else. What is rendered has it in full."""
-_COMMENT = re.compile(r"^\s*//.*$|^/\*.*?\*/$", re.MULTILINE)
+_COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
+_STYLE_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _OPEN_KINDS = frozenset({"prompt", "answer", "thought"})
 """Rows whose text is in the page."""
 _MARGIN = re.compile(r"\n\s*")
@@ -90,17 +92,19 @@ def render_view(
     if view.index.end <= MAX_HELD_BYTES:  # rows are read for the page and again for what they open (rule 4)
         view.sections.hold()
     renderer = Renderer(StandaloneLinks("", ""), standalone=True)
-    style, script = load_style(*_STYLES), load_script(*_SCRIPTS)
+    style, script, unpacker = load_style(*_STYLES), load_script(*_SCRIPTS), load_script("unpack.js")
     template = template_environment().get_template("single.html")
     yield template.render(
         title=view.outline().head.title or view.session.id,
-        policy=content_policy(style, script),
+        policy=content_policy(style, unpacker, script),
         style=Markup(style),  # our own files
         navigation=navigation,
         body=renderer.page(view, depth, turns),
     )
     yield from _DetailWriter(view, renderer, depth).write(turns)
-    yield Markup('<script type="module">{}</script>\n</body>\n</html>\n').format(Markup(script))
+    packed = b64encode(gzip.compress(script.encode(), 9, mtime=0)).decode()
+    yield Markup('<script type="application/octet-stream" id="packed-script">{}</script>\n').format(packed)
+    yield Markup('<script type="module">{}</script>\n</body>\n</html>\n').format(Markup(unpacker))
 
 
 class _DetailWriter:
@@ -202,7 +206,7 @@ class _DetailWriter:
 
 def _compressed(name: str, content: Mapping[str, Any]) -> str:
     """Return an element that holds compressed JSON."""
-    data = gzip.compress(msgspec.json.encode(content, enc_hook=str), 6, mtime=0)
+    data = gzip.compress(msgspec.json.encode(content, enc_hook=str), 9, mtime=0)
     # Base85 takes five letters for four bytes; its `<` is replaced by a letter that it does not use (rule 3).
     letters = Markup(b85encode(data).decode().replace("<", ","))
     return Markup('<script type="application/octet-stream" id="pack-{}">{}</script>\n').format(name, letters)
@@ -228,8 +232,8 @@ def _read_static(name: str) -> str:
 
 def load_style(*names: str) -> str:
     """Return style sheets as one."""
-    text = _minify("\n".join([_PAGE_STYLE, *map(_read_static, names)]))
-    return re.sub(r" ?([{};,]) ?", r"\1", text).replace(": ", ":")
+    text = _minify(_STYLE_COMMENT.sub("", "\n".join([_PAGE_STYLE, *map(_read_static, names)])))
+    return re.sub(r" ?([{};,>]) ?", r"\1", text).replace(": ", ":").replace(";}", "}").replace("\n", "")
 
 
 def load_script(*names: str) -> str:
@@ -243,10 +247,13 @@ def _minify(text: str) -> str:
     return _MARGIN.sub("\n", _COMMENT.sub("", text)).strip()
 
 
-def content_policy(style: str, script: str) -> str:
-    """Return a policy that lets a page run this script and use this style, and fetch nothing."""
-    hashes = (b64encode(sha256(text.encode()).digest()).decode() for text in (script, style))
+def content_policy(style: str, *scripts: str) -> str:
+    """Return a policy that lets a page run these scripts and use this style, and fetch nothing."""
     return (
-        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; base-uri 'none'; "
-        "form-action 'none'"
-    ).format(*hashes)
+        f"default-src 'none'; script-src {' '.join(map(_hash_source, scripts))}; style-src {_hash_source(style)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash_source(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
