@@ -376,3 +376,15 @@ def test_an_agent_that_was_started_since_is_found(tmp_path: Path) -> None:
     for name in ("link", "../agent-late", "la\0te", "x" * 100):
         with pytest.raises(NotFound):
             view.open_agent(name)
+
+
+def test_a_file_that_is_replaced_after_it_was_indexed_is_shown_as_it_is(tmp_path: Path) -> None:
+    steps = [user("go"), assistant(tool_use("Bash", id="toolu_a", command="ls")), tool_result("x", id="toolu_a")]
+    view = viewed(tmp_path, *steps, assistant("Done."))
+    path = view.source.path
+    path.write_bytes(path.read_bytes().replace(b"toolu_a", b"toolu_b"))
+    for batch in split_into_batches(view.index):
+        rows = [row for section in view.sections.read_batch(batch, Depth.ALL) for row in walk_rows(section.rows)]
+        assert "Bash" in [row.name for row in rows]
+        for row in rows:
+            assert read_detail(view, row.key).key == row.key

@@ -128,7 +128,8 @@ def _find_row(view: PageView, item: Item, key: str) -> TranscriptRow:
 
 
 def _call_detail(view: PageView, call: ToolCall, row: TranscriptRow, key: str) -> StepDetail:
-    index, indexed = view.index, view.index.calls[call.id]
+    # A file that was replaced since it was indexed may have calls that the index does not know.
+    index, indexed = view.index, view.index.calls.get(call.id) or IndexedCall(call.name, call.use_entry.offset)
     answer = call.result_entry
     entries = [call.use_entry, answer] if answer else [call.use_entry]
     before, after = _neighbour_changes(view.related_calls, indexed)

@@ -178,8 +178,10 @@ class SectionReader:
                     call = index.calls.get(block.id)
                     if block.id not in calls or (call and call.use == entry.offset):
                         calls[block.id] = self._pair(block, entry, entries)
-                elif isinstance(block, ToolResult) and index.calls[block.tool_use_id].use < 0:
-                    orphans[block.tool_use_id] = index.calls[block.tool_use_id].result
+                elif isinstance(block, ToolResult):
+                    call = index.calls.get(block.tool_use_id)
+                    if call is not None and call.use < 0:
+                        orphans[block.tool_use_id] = call.result
         story = Story(
             calls, orphans, index.queued, index.repeated, index.is_main, index.commands, index.repeated_blocks
         )
@@ -187,7 +189,9 @@ class SectionReader:
 
     def _pair(self, use: ToolUse, entry: Entry, entries: dict[int, Entry]) -> ToolCall:
         """Return a call with its result, wherever that stands."""
-        call = self._index.calls[use.id]
+        call = self._index.calls.get(use.id)
+        if call is None:  # the file was replaced since it was indexed; the next growth reads it anew
+            return ToolCall(use, entry)
         if call.use != entry.offset:  # a copy of an earlier line: the call is shown where it stood first
             return ToolCall(use, Entry(call.use, b"", entry.record))
         answer = entries.get(call.result) or (self._lines.read_entry(call.result) if call.result >= 0 else None)
