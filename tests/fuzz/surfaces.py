@@ -79,6 +79,7 @@ SESSION_COMMANDS = [
     "edit clone {id} --plan", "edit fork {id} --at 1 --plan", "edit trim {id} --results --superseded-reads --plan",
     "edit trim {id} --to 40% --plan", "edit compress {id} --keep-last 1 --no-model --plan",
     "edit move {id} --to / --plan", "edit clone {id}", "edit trim {id} --to 60%", "restore {id} --dry-run --json",
+    "edit repair {id} --plan", "share {id} --json", "share {id} --json --results --thinking --images",
     "search tide --session {id}", "edit trim {id} --results --in-place", "edit undo --yes", "restore {id}",
 ]  # fmt: skip
 
@@ -105,7 +106,11 @@ LAST_COMMANDS = [
 
 PAGES = [
     "/", "/board.json", "/sessions", "/sessions.json", "/sessions?q=tide", "/search?q=tide", "/search.json?q=tide",
-    "/usage", "/usage.json", "/usage?by=session", "/palette.json", "/sql", *(
+    "/usage", "/usage.json?range=all", "/usage?period=session&range=all", "/usage?period=blocks&range=all",
+    "/palette.json", "/palette.json?q=yesterday", "/sql", "/search?errors=1", "/search/errors?since=all",
+    "/search/errors.json?since=all", "/sessions?group=day", "/sessions?group=project&hidden=1",
+    "/sessions/values?facet=file", "/notes", "/files?path=a", "/cost?since=1970-01-02",
+    "/cost.json?since=1970-01-02&order=output", *(
         f"/library/{kind}{suffix}" for kind in ("plans", "memory", "todos", "tasks", "history", "settings", "versions")
         for suffix in ("", ".json")
     ),
@@ -115,6 +120,10 @@ SESSION_PAGES = [
     "/session/{id}", "/session/{id}.json", "/session/{id}?depth=all", "/session/{id}/rows?depth=all",
     "/session/{id}/outline", "/session/{id}/chart", "/session/{id}/chart.json", "/session/{id}/agents",
     "/session/{id}/agents.json", "/session/{id}/find?words=tide", "/session/{id}/find.json?words=tide",
+    "/session/{id}/head", "/session/{id}/cost", "/session/{id}/cost.json", "/session/{id}/review",
+    "/session/{id}/review.json", "/session/{id}/review?view=split&context=100", "/session/{id}/review.patch",
+    "/session/{id}/time", "/session/{id}/time.json?turn=0", "/session/{id}/share",
+    "/session/{id}/share.json?format=html&results=1&thinking=1&images=1&agents=1", "/notes/{id}",
 ]  # fmt: skip
 
 

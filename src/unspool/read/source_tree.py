@@ -20,7 +20,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from unspool.errors import UnspoolError
+from unspool.errors import Unreadable, UnspoolError
 from unspool.files import MAX_SIDE_FILE, describe_too_large, error_reason, open_with_status, unread_reason
 from unspool.paths import AGENT_ID, SESSION_ID
 
@@ -45,6 +45,11 @@ class Kind(Enum):
     WORKFLOW = "workflow"
     TOOL_RESULT = "tool-result"
     FILE_BACKUP = "file-backup"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Kind":
+        # A store or an archive may be damaged: what it says is no reason for a traceback.
+        raise Unreadable(f"unknown kind of file: `{str(value)[:40]}`", hint="rebuild the store with `sync --rebuild`")
 
 
 LINE_KINDS = frozenset({Kind.SESSION, Kind.AGENT, Kind.JOURNAL, Kind.HISTORY})

@@ -257,3 +257,20 @@ def test_what_stands_in_the_place_of_the_archive_and_is_none_is_set_aside(tmp_pa
     assert salvage_archive(tmp_path) == (0, 0)
     assert (tmp_path / "archive.db.old-1").exists()
     assert is_archive_sound(tmp_path)
+
+
+def test_a_file_of_an_unknown_kind_in_a_damaged_archive_is_reported_and_the_others_are_made_again(
+    world: World, tmp_path: Path
+) -> None:
+    own = tmp_path / "own"
+    with closing(open_archive(own)) as archive, archive:
+        (table,) = archive.execute(
+            "SELECT name FROM sqlite_master WHERE sql LIKE '%kind %' AND type = 'table'"
+        ).fetchone()
+        archive.execute(f"UPDATE {table} SET kind = 'Inf' WHERE path = ?", (str(world.paths[0]),))
+    set_aside(own, STORE)
+    failed = rebuilt(own)
+    assert {(one.path, one.reason) for one in failed} == {(world.paths[0], "unknown kind of file: `Inf`")}
+    with closing(open_store(own)) as database:
+        paths = {path for (path,) in database.execute("SELECT path FROM sources")}
+    assert {str(path) for path in world.paths[1:]} <= paths
