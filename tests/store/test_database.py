@@ -69,6 +69,14 @@ def test_a_store_that_is_no_database_is_named_with_what_to_do(tmp_path: Path) ->
     assert (tmp_path / "store.db").read_bytes().startswith(b"not a database")
 
 
+def test_a_store_of_a_version_that_never_was_is_named_with_what_to_do(tmp_path: Path) -> None:
+    with closing(open_store(tmp_path)) as database:
+        database.execute("PRAGMA user_version = -1")
+    with pytest.raises(Unreadable, match="is damaged: unknown schema -1") as damaged:
+        open_store(tmp_path)
+    assert "unspool sync --rebuild" in (damaged.value.hint or "")
+
+
 def test_only_one_process_has_the_lock(tmp_path: Path) -> None:
     with (
         locked(tmp_path),

@@ -173,6 +173,9 @@ def _open(
         if version > VERSIONS[name]:
             database.close()
             refuse_newer(path, version)
+        if version < VERSIONS[name] and (name, version) not in _MIGRATIONS:  # no unspool has ever written it
+            database.close()
+            raise Unreadable(f"the store in `{folder}` is damaged: unknown schema {version}", hint=_REBUILD)
         _migrate(database, name, version)
     return database
 
