@@ -368,7 +368,7 @@ _NAMED: tuple[tuple[str, Draw, str], ...] = (
     ("authorization-token", _of(40, HEX), "Authorization: token {}"),
     ("basic", _basic, "Authorization: Basic {}"),
     ("docker-auth", _basic, "\"auth\": \"{}\""),
-    ("npmrc", _of(36), "//registry.npmjs.org/:_authToken={}"),
+    ("npmrc", _of(36), "//npm.example.org/:_authToken={}"),
     ("jwt", _jwt, "{}"),
     ("url-password", _of(16), "postgres://app:{}@db.example.com:5432/prod"),
     ("git-url", _of(40), "https://{}@git.example.com/me/project.git"),
