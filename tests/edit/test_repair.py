@@ -26,7 +26,7 @@ from unspool.edit.planning.plan import Repair
 from unspool.edit.planning.planner import PreparedEdit, prepare_edit
 from unspool.edit.rules.breakage import BREAKAGES, find_breakages, find_remaining_violations
 from unspool.edit.rules.check import check_rules, resume_context, resume_request
-from unspool.edit.rules.recorded import as_context, recorded_messages
+from unspool.edit.rules.recorded_messages import as_context, recorded_messages
 from unspool.edit.rules.violation import new_violations
 from unspool.edit.session_text import SessionText, parse_session_text
 from unspool.edit.verify.verify import verify_edit

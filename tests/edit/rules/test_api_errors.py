@@ -8,7 +8,7 @@ from tests.edit.broken_sessions import BROKEN, ID
 from unspool.api.rules import find_problems
 from unspool.edit.rules.api_errors import find_error_advice
 from unspool.edit.rules.check import resume_context, resume_request
-from unspool.edit.rules.recorded import as_context, recorded_messages
+from unspool.edit.rules.recorded_messages import as_context, recorded_messages
 from unspool.edit.session_text import parse_session_text
 
 PASTED = {

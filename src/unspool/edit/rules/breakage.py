@@ -36,7 +36,7 @@ from typing import NamedTuple
 from unspool.api.rules import find_problems
 from unspool.edit.rules.check import check_api_rules, check_line_rules, resume_context, resume_request
 from unspool.edit.rules.graph import check_graph_rules
-from unspool.edit.rules.recorded import RecordedMessage, as_context, group_turns, recorded_messages
+from unspool.edit.rules.recorded_messages import RecordedMessage, as_context, group_turns, recorded_messages
 from unspool.edit.rules.violation import Violation
 from unspool.edit.session_text import SessionText
 from unspool.format import (

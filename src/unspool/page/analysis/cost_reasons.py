@@ -12,6 +12,7 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -132,13 +133,18 @@ def _cache_reason(response: Response, price: Price, context: RequestContext) -> 
 
 def read_from_cache(response: Response, count: int) -> Response:
     """Return a response in which so many more tokens were read from the cache, instead of written to it or fresh."""
-    left = count
-    taken = {}
-    for name in ("cache_write_1h", "cache_write_5m", "input"):
-        part = min(left, getattr(response, name))
-        taken[name] = getattr(response, name) - part
-        left -= part
-    return replace(response, cache_read=response.cache_read + count - left, **taken)
+    fewer = _take_tokens(response, count, ("cache_write_1h", "cache_write_5m", "input"))
+    return replace(fewer, cache_read=response.cache_read + response.prompt - fewer.prompt)
+
+
+def _take_tokens(response: Response, count: int, names: Sequence[str]) -> Response:
+    """Return a response with so many fewer tokens of some kinds, as far as it has them, in this order."""
+    left = {}
+    for name in names:
+        has = getattr(response, name)
+        left[name] = has - min(count, has)
+        count -= has - left[name]
+    return replace(response, **left)
 
 
 def _entered_reason(response: Response, price: Price, context: RequestContext) -> CostReason | None:
@@ -146,7 +152,8 @@ def _entered_reason(response: Response, price: Price, context: RequestContext) -
     largest = max(context.entered, key=lambda text: text.bytes, default=None)
     if largest is None or largest.bytes < MIN_RESULT_BYTES:
         return None
-    without = _without_new_tokens(response, round(largest.bytes / BYTES_PER_TOKEN))
+    estimate = round(largest.bytes / BYTES_PER_TOKEN)
+    without = _take_tokens(response, estimate, ("cache_write_5m", "cache_write_1h", "input"))
     return CostReason(
         kind="entered",
         words=f"{largest.name} of {size(largest.bytes)} came into the context",
@@ -155,17 +162,6 @@ def _entered_reason(response: Response, price: Price, context: RequestContext) -
         is_estimate=True,
         key=largest.key,
     )
-
-
-def _without_new_tokens(response: Response, count: int) -> Response:
-    """Return a response whose prompt had so many fewer tokens that were not in the cache."""
-    left = count
-    taken = {}
-    for name in ("cache_write_5m", "cache_write_1h", "input"):
-        part = min(left, getattr(response, name))
-        taken[name] = getattr(response, name) - part
-        left -= part
-    return replace(response, **taken)
 
 
 def _tier_reason(response: Response, price: Price) -> CostReason | None:

@@ -18,7 +18,6 @@ from collections.abc import AsyncIterator, Iterable
 from datetime import datetime, time, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qs
 
 import msgspec
 from anyio import to_thread
@@ -43,6 +42,7 @@ from unspool.paths import config_folder
 from unspool.store import StoreAccess
 from unspool.web.pages.board import SIGNS
 from unspool.web.serving.failures import FailureGroup
+from unspool.web.serving.forms import allow_form_origin, read_form
 from unspool.web.serving.responses import (
     JSON_SUFFIX,
     Json,
@@ -107,10 +107,9 @@ class InboxState(NamedTuple):
 def show_inbox(request: Request) -> Response:
     """Show the inbox."""
     state = read_inbox(request)
-    response = respond(request, "inbox.html", state.data, sections=state.sections, failures=state.failures)
-    # With `no-referrer`, a browser sends the origin of a form as `null`, which is nobody's. This tells no one else.
-    response.headers["referrer-policy"] = "same-origin"
-    return response
+    return allow_form_origin(
+        respond(request, "inbox.html", state.data, sections=state.sections, failures=state.failures)
+    )
 
 
 def stream_inbox(request: Request) -> Response:
@@ -121,10 +120,7 @@ def stream_inbox(request: Request) -> Response:
 async def mark_seen(request: Request) -> Response:
     """Note that all finished sessions, or one, were seen; lead a browser back to the inbox."""
     services = services_of(request)
-    try:
-        fields = parse_qs((await request.body()).decode(), max_num_fields=10)
-    except ValueError:
-        raise UsageError("this form has too many fields") from None
+    fields = await read_form(request, 10)
     sessions, (until, *_) = fields.get("session", []), fields.get("until", [""])
     if not (until.isascii() and until.isdigit() and len(until) <= 15):
         raise UsageError("`until` must be a time in milliseconds")

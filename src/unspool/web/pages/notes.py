@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC
 from typing import Final
-from urllib.parse import parse_qs, quote
+from urllib.parse import quote
 
 from anyio import to_thread
 from starlette.datastructures import QueryParams
@@ -22,6 +22,7 @@ from starlette.routing import Route
 from unspool.errors import NotFound, UsageError
 from unspool.store import user_annotations
 from unspool.web.pages.sessions import list_query_of, parse_request
+from unspool.web.serving.forms import allow_form_origin, read_form
 from unspool.web.serving.responses import page_routes, respond
 from unspool.web.serving.services import WebServices, services_of
 
@@ -34,7 +35,7 @@ def show_all_notes(request: Request) -> Response:
     given = user_annotations.read_annotations(services.site.folder)
     sessions = [{"id": id, "title": services.catalog.title(id), **one.data()} for id, one in given.sessions.items()]
     data = {"sessions": sessions, "filters": given.filters}
-    return _with_origin(respond(request, "notes.html", data))
+    return allow_form_origin(respond(request, "notes.html", data))
 
 
 def show_notes(request: Request) -> Response:
@@ -44,7 +45,9 @@ def show_notes(request: Request) -> Response:
     given = user_annotations.read_annotations(services.site.folder)
     tags = sorted({tag for one in given.sessions.values() for tag in one.tags})
     data = {"id": id, "title": title, **given.of(id).data(), "known_tags": tags}
-    return _with_origin(respond(request, "session_notes.html", data, back=_own_path(request.query_params.get("back"))))
+    return allow_form_origin(
+        respond(request, "session_notes.html", data, back=_own_path(request.query_params.get("back")))
+    )
 
 
 async def save_notes(request: Request) -> Response:
@@ -84,16 +87,8 @@ async def save_list(request: Request) -> Response:
 
 
 async def _read_fields(request: Request) -> dict[str, str]:
-    """Return the fields of a form. Starlette's own parser needs another library."""
-    try:
-        fields = parse_qs(
-            (await request.body()).decode("latin-1"),
-            keep_blank_values=True,
-            errors="replace",
-            max_num_fields=_MAX_FIELDS,
-        )
-    except ValueError:
-        raise UsageError("this form has too many fields") from None
+    """Return the fields of a form, each with its first value."""
+    fields = await read_form(request, _MAX_FIELDS, keep_blank=True)
     return {name: values[0] for name, values in fields.items()}
 
 
@@ -125,12 +120,6 @@ def _own_path(text: str | None) -> str | None:
     if not text or not text.startswith("/") or text.startswith(("//", "/\\")) or not text.isprintable():
         return None
     return text
-
-
-def _with_origin(response: Response) -> Response:
-    # With `no-referrer`, a browser sends the origin of a form as `null`, which is nobody's. This tells no one else.
-    response.headers["referrer-policy"] = "same-origin"
-    return response
 
 
 routes = [

@@ -34,6 +34,7 @@ from unspool.store.catalog import (
     SessionFilters,
 )
 from unspool.web.pages.board import live_signs
+from unspool.web.serving.forms import allow_form_origin
 from unspool.web.serving.responses import (
     Json,
     check_choice,
@@ -76,10 +77,7 @@ def show_sessions(request: Request) -> Response:
     live = live_signs(request, {row.id for row in page.rows})
     data = {**page.data(), **order, "live": live, "saved_filters": saved}
     view = _page_view(page, catalog_request, query, site)
-    response = respond(request, "sessions.html", data, view=view)
-    # With `no-referrer`, a browser sends the origin of a form as `null`, which is nobody's. This tells no one else.
-    response.headers["referrer-policy"] = "same-origin"
-    return response
+    return allow_form_origin(respond(request, "sessions.html", data, view=view))
 
 
 def show_values(request: Request) -> Response:

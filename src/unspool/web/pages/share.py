@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import parse_qs
 
 import msgspec
 from anyio import to_thread
@@ -20,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from unspool.display import clean
-from unspool.errors import Refused, UsageError
+from unspool.errors import Refused
 from unspool.export import (
     ShareContent,
     SharedCopy,
@@ -34,6 +33,7 @@ from unspool.export import (
 )
 from unspool.home import Session
 from unspool.page.html import render_standalone
+from unspool.web.serving.forms import allow_form_origin, read_form
 from unspool.web.serving.responses import Json, check_choice, page_routes, respond, session_link
 from unspool.web.serving.services import WebServices, services_of
 
@@ -77,18 +77,12 @@ def show_share(request: Request) -> Response:
     }
     shown = [(one, _KINDS.get(one.kind, one.kind.replace("-", " ")), one.places[:_MAX_SHOWN_PLACES])
              for one in preview.replacements[:_MAX_SHOWN]]  # fmt: skip
-    response = respond(request, "share.html", data, preview=preview, shown=shown, formats=_FORMATS)
-    # With `no-referrer`, a browser sends the origin of a form as `null`, which is nobody's. This tells no one else.
-    response.headers["referrer-policy"] = "same-origin"
-    return response
+    return allow_form_origin(respond(request, "share.html", data, preview=preview, shown=shown, formats=_FORMATS))
 
 
 async def download_share(request: Request) -> Response:
     """Send the file."""
-    try:
-        fields = parse_qs((await request.body()).decode(), max_num_fields=1000)
-    except ValueError:
-        raise UsageError("this form has too many fields") from None
+    fields = await read_form(request, 1000)
     return await to_thread.run_sync(_make_file, services_of(request), request.path_params["id"], fields)
 
 

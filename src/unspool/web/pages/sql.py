@@ -19,7 +19,6 @@ from functools import partial
 from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import IO, Final, TypeVar
-from urllib.parse import parse_qs
 
 from anyio import to_thread
 from starlette.background import BackgroundTask
@@ -31,6 +30,7 @@ from unspool.errors import NotFound, Refused, Unreadable, UnspoolError, UsageErr
 from unspool.store import IN_FOLDER, folder_parameters, preferences
 from unspool.store.columns import parquet, public_tables
 from unspool.store.sql import QueryLimits, SqlEngine, fetch_text_rows, format_csv, format_json
+from unspool.web.serving.forms import allow_form_origin, read_form
 from unspool.web.serving.responses import Json, link, page_routes, parse_number, respond
 from unspool.web.serving.services import services_of
 from unspool.web.serving.site import Site
@@ -79,10 +79,7 @@ async def show_sql(request: Request) -> Response:
         "shown": _MAX_ROWS,
         "numbers": [kind.startswith(("DECIMAL", "DOUBLE", "FLOAT")) or "INT" in kind for kind in data["types"]],
     }
-    response = respond(request, "sql.html", data, status=400 if data["error"] else 200, view=view)
-    # With `no-referrer`, a browser sends the origin of a form as `null`, which is nobody's. This tells no one else.
-    response.headers["referrer-policy"] = "same-origin"
-    return response
+    return allow_form_origin(respond(request, "sql.html", data, status=400 if data["error"] else 200, view=view))
 
 
 def _sort_query(query: str, column: int, *, is_descending: bool) -> str:
@@ -107,7 +104,9 @@ def _find_sessions(site: Site, rows: list[list[str | None]]) -> dict[str, str]:
 async def download_rows(request: Request) -> Response:
     """Return all rows of a result as a file. Sending begins when it is complete: half of it would look like all."""
     form = request.path_params["form"]
-    query = (await _form_value(request, "q") if request.method == "POST" else request.query_params.get("q", "")).strip()
+    query = (
+        (await read_form(request)).get("q", [""])[0] if request.method == "POST" else request.query_params.get("q", "")
+    ).strip()
     if form not in _FORMS:
         raise NotFound("page not found")
     if not query:
@@ -117,12 +116,6 @@ async def download_rows(request: Request) -> Response:
     headers = {"content-disposition": f'attachment; filename="rows.{form}"'}
     pieces = iter(partial(file.read, 1 << 16), b"")
     return StreamingResponse(pieces, media_type=media_type, headers=headers, background=BackgroundTask(file.close))
-
-
-async def _form_value(request: Request, name: str) -> str:
-    """Return a field of the form that a request sends. Starlette's own parser needs another library."""
-    fields = parse_qs((await request.body()).decode("latin-1"), errors="replace")
-    return fields.get(name, [""])[0]
 
 
 def _write_file(pieces: Iterator[str]) -> IO[bytes]:
