@@ -77,6 +77,10 @@ class Refused(UnspoolError):
     exit_code = 5
 
 
+class TooLarge(Refused):
+    """A file is too large for the place that asks for it; the hint names one that takes it."""
+
+
 class MissingExtra(Refused):
     """A feature needs optional libraries that are not installed. `unspool.extras` makes these errors."""
 

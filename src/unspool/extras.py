@@ -19,6 +19,7 @@ _LIBRARIES = {
     "web": ("starlette", "jinja2", "uvicorn", "anyio", "watchfiles", "nh3", "markdown_it", "pygments"),
     "chat": ("httpx2", "prompt_toolkit", "rich"),
     "sql": ("duckdb", "arro3", "prompt_toolkit"),
+    "mcp": ("mcp",),
     "team": ("obstore", "deltalake"),
 }
 """The modules that each extra installs, as they are imported."""

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from unspool.errors import NotFound, NothingFound, Refused, UnspoolError, UsageError
+from unspool.errors import NotFound, NothingFound, Refused, TooLarge, UnspoolError, UsageError
 from unspool.page.html import create_environment, preload_templates
 from unspool.store.catalog import CatalogCache
 from unspool.web import assets
@@ -50,7 +50,7 @@ from unspool.web.serving.services import WebServices
 from unspool.web.serving.site import Site
 from unspool.web.serving.sse import StreamCounter
 
-_STATUS = {NotFound: 404, NothingFound: 404, UsageError: 400, Refused: 403}
+_STATUS = {NotFound: 404, NothingFound: 404, UsageError: 400, Refused: 403, TooLarge: 413}
 
 
 def create_app(site: Site, guard: RequestGuard) -> Starlette:

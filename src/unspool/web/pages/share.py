@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from unspool.display import clean
-from unspool.errors import Refused
+from unspool.errors import TooLarge
 from unspool.export import (
     ShareContent,
     SharedCopy,
@@ -117,7 +117,7 @@ def _open_session(services: WebServices, id: str) -> Session:
     with services.open_sessions.open(id) as view:
         source, home = view.session.source, view.session.home
     if source.size > _MAX_BYTES:
-        raise Refused(
+        raise TooLarge(
             "this session is too large to share from the page", hint=f"run `unspool share {id}` in a terminal"
         )
     # Of its own: a session remembers all of its lines, and the page's must not.
