@@ -23,6 +23,7 @@ from starlette.routing import BaseRoute
 from unspool.errors import NotFound, NothingFound, Refused, TooLarge, UnspoolError, UsageError
 from unspool.page.html import create_environment, preload_templates
 from unspool.store.catalog import CatalogCache
+from unspool.store.search import FailureLog
 from unspool.web import assets
 from unspool.web.auth import MAX_FORM_BYTES, AuthMiddleware, RequestGuard
 from unspool.web.connections import thread_limit
@@ -42,7 +43,6 @@ from unspool.web.pages import (
     usage,
 )
 from unspool.web.serving.background import BoardWatcher, StoreRefresher
-from unspool.web.serving.failures import FailureLog
 from unspool.web.serving.open_sessions import OpenSessions
 from unspool.web.serving.responses import link, notes_link, respond, session_link
 from unspool.web.serving.seen import SeenFile

@@ -1,10 +1,11 @@
-"""Groups failed tool calls and API errors by kind: search hits in, kinds with their number and sessions out. Pure.
+"""Groups failed tool calls and API errors by kind: failures in, kinds with their number and sessions out. Pure.
 
 Rules
-  1. Two failures are of one kind if they are of the same tool, and their texts begin alike once everything that differs
-     from case to case (numbers, paths, quoted texts, ids) is left out.
-  2. Every hit is in exactly one kind, so the numbers add up. What the user rejected is one kind, whatever the tool.
-  3. Every pattern is linear in the length of the text, which is the beginning of a result and hostile.
+  1. Two failures are of one kind if they are of the same tool, and the lines that say what went wrong are alike once
+     everything that differs from case to case (numbers, paths, quoted texts, ids) is left out.
+  2. Every failure is in exactly one kind, so the numbers add up.
+  3. What the user rejected or interrupted has not failed. It is counted apart.
+  4. Every pattern is linear in the length of the text, which is hostile.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from unspool.store.search.results import MATCH_END, MATCH_START, SearchHit
+from unspool.export import describe_calls
 
 _COMPARED: Final = 90
 """Characters of a text that are compared once it is reduced."""
+_MAX_TEXT: Final = 4_000
+"""Characters of a failure in which the line is searched that says what went wrong."""
+_MAX_WORDS: Final = 160
 _VARYING: Final = re.compile(
     r"""(?P<quoted>"[^"]{0,200}"|'[^']{0,200}'|`[^`]{0,200}`)   # names and values
       | (?P<path>[~\w.-]{0,60}/[^\s'":;,()]*)                    # paths and addresses
@@ -24,13 +28,29 @@ _VARYING: Final = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+_WRONG: Final = re.compile(r"(?i)error|exception|fail|not found|no such|denied|refused|invalid|cannot|unable|timed out")
+_PYTHON_ERROR: Final = re.compile(r"[A-Za-z_.]{1,80}(?:Error|Exception)\b")
 
 
-REJECTED: Final = "Rejected by the user"
-"""The words of the kind of calls that the user refused."""
-_REJECTIONS: Final = ("The user doesn't want to proceed", "The user doesn't want to take this action")
-"""How Claude Code begins the result of such a call."""
-_TAG: Final = re.compile(r"</?tool_use_error>")
+class Failure(NamedTuple):
+    """A tool call or a request to the API that failed."""
+
+    session: str | None
+    agent: str | None
+    project: str | None
+    offset: int
+    """Of its line in the file of the session or agent."""
+    time: int | None
+    """Milliseconds since 1970."""
+    tool: str | None
+    """None for an error of the API."""
+    words: str
+    """The line that says what went wrong, as it was written."""
+
+    @property
+    def kind(self) -> str:
+        """What all failures of its kind have in common."""
+        return f"{self.tool or 'API'}: {reduce_failure(self.words)}"
 
 
 class FailedSession(NamedTuple):
@@ -38,20 +58,26 @@ class FailedSession(NamedTuple):
 
     session: str | None
     failures: int
-    last: SearchHit
+    last: Failure
     """The newest of them."""
 
 
 class FailureKind(NamedTuple):
     """Failures that are alike."""
 
+    kind: str
     tool: str | None
-    """None for an error of the API, and for what the user rejected."""
+    """None for an error of the API."""
     words: str
-    """The text of the newest one."""
+    """The words of the newest one."""
     failures: int
     sessions: tuple[FailedSession, ...]
     """The one with the newest failure first."""
+
+    @property
+    def last(self) -> Failure:
+        """The newest failure."""
+        return self.sessions[0].last
 
     def data(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -59,41 +85,57 @@ class FailureKind(NamedTuple):
         return {**self._asdict(), "sessions": sessions}
 
 
-def group_failures(hits: Iterable[SearchHit]) -> list[FailureKind]:
-    """Return the kinds of failures among some hits: the most frequent first, then the newest."""
-    kinds: dict[tuple[str | None, str], dict[str | None, list[SearchHit]]] = {}
-    for hit in hits:
-        plain = _plain(hit.snippet)
-        key = (None, REJECTED) if plain.startswith(_REJECTIONS) else (hit.tool, reduce_failure(plain))
-        kinds.setdefault(key, {}).setdefault(hit.session, []).append(hit)
-    return sorted((_make_kind(*key, sessions) for key, sessions in kinds.items()), key=_order)
+class FailureReport(NamedTuple):
+    """What failed in a span of time."""
+
+    kinds: list[FailureKind]
+    """The most frequent first, then the newest."""
+    failures: int
+    rejected: int
+    """Calls that the user rejected or interrupted, which are in no kind."""
+    is_cut: bool
+    """Whether there are more, which are older."""
+
+
+def group_failures(failures: Iterable[Failure]) -> list[FailureKind]:
+    """Return the kinds of failures: the most frequent first, then the newest."""
+    kinds: dict[str, dict[str | None, list[Failure]]] = {}
+    for failure in sorted(failures, key=_time, reverse=True):
+        kinds.setdefault(failure.kind, {}).setdefault(failure.session, []).append(failure)
+    made = [_make_kind(kind, sessions) for kind, sessions in kinds.items()]
+    return sorted(made, key=lambda one: (-one.failures, -_time(one.last), one.kind))
+
+
+def describe_failure(text: str) -> str:
+    r"""Return the line of a failure's text that says what went wrong.
+
+    >>> describe_failure("Exit code 1\nTraceback:\n  File 'a.py', line 3\nKeyError: 'total'")
+    "KeyError: 'total'"
+    >>> describe_failure("<tool_use_error>File does not exist.</tool_use_error>")
+    'File does not exist.'
+    """
+    code, rest = describe_calls.split_exit_code(describe_calls.strip_error_tags(text[:_MAX_TEXT]))
+    lines = [" ".join(line.split())[:_MAX_WORDS] for line in rest.splitlines() if line.strip()]
+    # The last line of a traceback says more than the first; of other output the first that sounds wrong does.
+    named = next((line for line in reversed(lines) if _PYTHON_ERROR.match(line)), None)
+    words = named or next((line for line in lines if _WRONG.search(line)), lines[0] if lines else "")
+    return words or (f"exit code {code}" if code is not None else "no message")
 
 
 def reduce_failure(text: str) -> str:
-    """Return what the texts of failures of one kind have in common.
+    """Return what the words of failures of one kind have in common.
 
     >>> reduce_failure("File /a/b.py does not exist. Line 12") == reduce_failure("File /c.py does not exist. Line 7")
     True
     """
-    return _VARYING.sub("…", _plain(text)).casefold()[:_COMPARED]
+    return _VARYING.sub("…", text.strip()).casefold()[:_COMPARED]
 
 
-def _plain(text: str) -> str:
-    """Return a snippet without marks and the tags that Claude Code puts around errors."""
-    return _TAG.sub("", text.replace(MATCH_START, "").replace(MATCH_END, "")).strip()
+def _make_kind(kind: str, sessions: dict[str | None, list[Failure]]) -> FailureKind:
+    failed = tuple(FailedSession(id, len(among), among[0]) for id, among in sessions.items())
+    newest = failed[0].last
+    return FailureKind(kind, newest.tool, newest.words, sum(one.failures for one in failed), failed)
 
 
-def _make_kind(tool: str | None, reduced: str, sessions: dict[str | None, list[SearchHit]]) -> FailureKind:
-    failed = [FailedSession(id, len(hits), max(hits, key=_time)) for id, hits in sessions.items()]
-    failed.sort(key=lambda one: _time(one.last), reverse=True)
-    words = REJECTED if reduced == REJECTED else _plain(failed[0].last.snippet)
-    return FailureKind(tool, words, sum(one.failures for one in failed), tuple(failed))
-
-
-def _time(hit: SearchHit) -> str:
-    return hit.timestamp or ""
-
-
-def _order(kind: FailureKind) -> tuple[int, tuple[int, ...], str]:
-    newest = _time(kind.sessions[0].last)
-    return -kind.failures, tuple(-ord(letter) for letter in newest), kind.words
+def _time(failure: Failure) -> int:
+    return failure.time or 0

@@ -40,8 +40,8 @@ from unspool.live.state import (
 )
 from unspool.paths import config_folder
 from unspool.store import StoreAccess
+from unspool.store.search import FailureKind, SearchFilters
 from unspool.web.pages.board import SIGNS
-from unspool.web.serving.failures import FailureGroup
 from unspool.web.serving.forms import allow_form_origin, read_form
 from unspool.web.serving.responses import (
     JSON_SUFFIX,
@@ -173,8 +173,9 @@ def read_inbox(request: Request) -> InboxState:
     since = int(midnight.timestamp() * 1000)
     with services.site.open() as access:
         costs = _read_costs(access, {row.session_id for rows in by_section.values() for row in rows}, since)
-        groups = services.failures.read(access, since)
-        titles = _read_titles(access, {failure.session_id for group in groups for failure in group.failures})
+        failed = services.failures.read(access, SearchFilters(since=since)) if access.database else None
+        groups = failed.kinds if failed else []
+        titles = _read_titles(access, {one.session for group in groups for one in group.sessions if one.session})
     items = {
         name: [_describe_item(services, row, now, costs) for row in rows[:_MAX_ROWS]]
         for name, rows in by_section.items()
@@ -286,29 +287,29 @@ def _resolved(path: Path) -> Path:
         return path
 
 
-def _describe_failures(group: FailureGroup, titles: dict[str, tuple[str, str]], now: datetime) -> Json:
+def _describe_failures(group: FailureKind, titles: dict[str, tuple[str, str]], now: datetime) -> Json:
     """Return a kind of failure, how often it occurred, and where."""
     places = []
-    for id, failures in group.by_session.items():
-        newest = failures[0]
-        step = f"{newest.agent_id}/{newest.offset}" if newest.agent_id else newest.offset
+    for one in group.sessions:
+        newest, id = one.last, one.session or ""
+        step = f"{newest.agent}/{newest.offset}" if newest.agent else newest.offset
         title, project = titles.get(id, ("", ""))
         places.append(
             {
                 "session_id": id,
                 "title": title or id,
                 "project": project,
-                "count": len(failures),
-                "href": session_link(id, step=step, agent=newest.agent_id),
+                "count": one.failures,
+                "href": session_link(id, step=step, agent=newest.agent),
             }
         )
-    last = datetime.fromtimestamp(group.failures[0].time / 1000, now.tzinfo)
+    last = datetime.fromtimestamp((group.last.time or 0) / 1000, now.tzinfo)
     data = {
         "kind": group.kind,
-        "example": group.failures[0].words,
-        "count": len(group.failures),
+        "example": f"{group.tool or 'API'}: {group.words}",
+        "count": group.failures,
         "sessions": len(places),
-        "last": group.failures[0].time,
+        "last": group.last.time,
         "places": places,
     }
     return {
@@ -334,7 +335,7 @@ def _read_titles(access: StoreAccess, ids: Iterable[str]) -> dict[str, tuple[str
     return {id: (title, project or "") for id, title, project in rows}
 
 
-def _position(sections: dict[str, list[BoardRow]], costs: dict[str, int], groups: list[FailureGroup], mode: str) -> str:
+def _position(sections: dict[str, list[BoardRow]], costs: dict[str, int], groups: list[FailureKind], mode: str) -> str:
     """Return a name for the state of the inbox: the same rows have the same. Seconds that pass do not change it."""
     # The rows themselves, not what they show: elapsed seconds would change it without news.
     state = repr((sections, sorted(costs.items()), groups, mode))

@@ -8,12 +8,14 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
+from unspool.format import format_time
 from unspool.graph import PASSAGE_KINDS
 from unspool.store import StoreAccess
 from unspool.store.search import (
@@ -24,10 +26,11 @@ from unspool.store.search import (
     SearchRequest,
     add_agent_turns,
     count_indexed,
-    group_failures,
+    find_unindexed,
     open_corpus,
     parse_filters,
     parse_terms,
+    read_failures,
     search_corpora,
 )
 from unspool.web.serving.responses import Json, link, page_routes, parse_number, respond, session_link
@@ -54,8 +57,6 @@ _ONE: Final = {
 }  # fmt: skip
 _FIELDS: Final = ("q", "tool", "path", "project", "session", "since", "until", "errors", "in")
 """The fields of an address of which one is enough for a search."""
-_MAX_FAILURES: Final = 2000
-"""Failures that are grouped, the newest."""
 _FAILURE_RANGES: Final = (("today", "Today"), ("7d", "7 days"), ("30d", "30 days"), ("all", "All"))
 
 
@@ -69,7 +70,7 @@ def show_search(request: Request) -> Response:
     if is_asked := any(value.strip() for name in _FIELDS for value in query.getlist(name)):
         with site.open() as access:
             hits = _search(access, site, query, limit)
-            sessions = _read_sessions(access, hits)
+            sessions = _read_sessions(access, (hit.session for hit in hits if hit.session))
             matching = _count(access, site, query) if len(hits) == limit else len(hits)
     data = {
         "hits": [hit._asdict() for hit in hits],
@@ -104,33 +105,37 @@ def show_failures(request: Request) -> Response:
     )
     with site.open() as access:
         filters = parse_filters(asked, access, site.now(), site.zone)
-        hits = search_corpora([open_corpus(access)], parse_terms(asked), filters, limit=_MAX_FAILURES)
-        kinds, sessions = group_failures(hits), _read_sessions(access, hits)
+        found = read_failures(access, filters)
+        ids = [one.session for kind in found.kinds for one in kind.sessions if one.session]
+        sessions = _read_sessions(access, ids)
+        waiting = find_unindexed(access.database, access.roots) if access.database else []
     data = {
         "since": since,
-        "failures": len(hits),
-        "more": len(hits) == _MAX_FAILURES,
-        "kinds": [kind.data() for kind in kinds],
+        "failures": found.failures,
+        "rejected": found.rejected,
+        "more": found.is_cut,
+        "unindexed": len(waiting),
+        "kinds": [kind.data() for kind in found.kinds],
         "sessions": sessions,
     }
     kept = {name: value for name, value in query.items() if value}
     view = {
-        "kinds": [_failure_look(kind, sessions) for kind in kinds],
+        "kinds": [_failure_look(kind, sessions, site) for kind in found.kinds],
         "ranges": [(words, link("/search/errors", kept, since=name), name == since) for name, words in _FAILURE_RANGES],
     }
     return respond(request, "failures.html", data, view=view)
 
 
-def _failure_look(kind: FailureKind, sessions: dict[str, Json]) -> Json:
+def _failure_look(kind: FailureKind, sessions: dict[str, Json], site: Site) -> Json:
     return {
         "kind": kind,
         "sessions": [
             {
-                "href": _href(one.last),
+                "href": _step_href(one.session, one.last.agent, one.last.offset),
                 "title": sessions.get(one.session or "", {}).get("title") or one.session or "outside sessions",
                 "project": one.last.project or "",
                 "count": one.failures,
-                "time": (one.last.timestamp or "")[:16].replace("T", " "),
+                "time": (format_time(one.last.time, site.zone, "minutes") or "")[:16].replace("T", " "),
             }
             for one in kind.sessions
         ],
@@ -169,13 +174,13 @@ def _count(access: StoreAccess, site: Site, query: QueryParams) -> int | None:
     return count_indexed([open_corpus(access)], parse_terms(request), filters)
 
 
-def _read_sessions(access: StoreAccess, hits: list[SearchHit]) -> dict[str, Json]:
-    """Return title, project, branch and start of the sessions of hits."""
+def _read_sessions(access: StoreAccess, ids: Iterable[str]) -> dict[str, Json]:
+    """Return title, project, branch and start of sessions."""
     if access.database is None:
         return {}
     query = f"SELECT {', '.join(_ABOUT)} FROM sessions WHERE session_id = ? ORDER BY source_id DESC"
     sessions: dict[str, Json] = {}
-    for id in dict.fromkeys(hit.session for hit in hits if hit.session):
+    for id in dict.fromkeys(ids):
         if row := access.database.execute(query, (id,)).fetchone():
             sessions[id] = dict(zip(_ABOUT, row, strict=True))
     return sessions
@@ -225,8 +230,12 @@ def _href(hit: SearchHit) -> str | None:
     """Return where a hit can be read: the step of its session, or the library."""
     if hit.kind in _LIBRARY_PAGES:
         return link(f"/library/{_LIBRARY_PAGES[hit.kind]}")
-    step = f"{hit.agent}/{hit.offset}" if hit.agent else hit.offset
-    return session_link(hit.session, step=step, agent=hit.agent) if hit.session else None
+    return _step_href(hit.session, hit.agent, hit.offset)
+
+
+def _step_href(session: str | None, agent: str | None, offset: int) -> str | None:
+    step = f"{agent}/{offset}" if agent else offset
+    return session_link(session, step=step, agent=agent) if session else None
 
 
 def split_snippet(snippet: str) -> list[tuple[str, bool]]:

@@ -9,8 +9,8 @@ from jinja2 import Environment
 from starlette.requests import Request
 
 from unspool.store.catalog import CatalogCache
+from unspool.store.search import FailureLog
 from unspool.web.serving.background import BoardWatcher, StoreRefresher
-from unspool.web.serving.failures import FailureLog
 from unspool.web.serving.open_sessions import OpenSessions
 from unspool.web.serving.seen import SeenFile
 from unspool.web.serving.site import Site
