@@ -54,12 +54,15 @@ def test_the_limit_is_the_models_own(tmp_path: Path) -> None:
     ("lines", "reason"),
     [
         ([request(50_000), request(60_000)], None),
-        ([request(50_000), request(0, 60_000)], "the start of the prompt had changed"),
+        ([request(50_000), request(0, 60_000)], "cache lost: the start of the prompt had changed"),
         (
             [request(50_000), request(0, 60_000, timestamp="2026-01-05T09:10:00.000Z")],
-            "idle for 9 min 59 s, longer than the cache lifetime of 5 min",
+            "cache lost after a pause of 9 min 59 s (it lives 5 minutes)",
         ),
-        ([request(50_000), request(0, 60_000, model="claude-haiku-4-5")], "another model"),
+        (
+            [request(50_000), request(0, 60_000, model="claude-haiku-4-5")],
+            "cache lost by a model switch from claude-opus-4-5 to claude-haiku-4-5",
+        ),
         ([request(50_000), compaction("so far"), request(0, 60_000)], None),
         ([request(1_000), request(0, 2_000)], None),
     ],

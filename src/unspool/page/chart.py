@@ -4,8 +4,7 @@ Rules
   1. Only requests of the main conversation have a column: an agent has a context of its own.
   2. A long session has at most `MAX_COLUMNS` columns. Each then stands for several requests and shows the one with the
      longest prompt; costs are added up over all.
-  3. A cache miss is a request that reads less than half of what the one before had in its context, though nothing was
-     compacted in between. If more time has passed than a cache lives, that is named as the reason.
+  3. A cache miss is a request that lost the cache (`analysis/lost_cache.py`), though nothing was compacted before it.
   4. What fills the context is an estimate by bytes, but its sum is exact: it is what the API reported for the last
      request. What the file does not hold (the system prompt, the descriptions of tools, what a resumed session had
      before) is the remainder: what the first request had beyond its own prompt.
@@ -17,28 +16,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import pairwise
 
 import msgspec
 
-from unspool.display import duration
-from unspool.format import elapsed_time
 from unspool.format.tools import AGENT_TOOLS
 from unspool.graph.context import context_window
+from unspool.page.analysis import BYTES_PER_TOKEN, find_lost_cache
 from unspool.page.index import ContextBytes, SessionIndex
-from unspool.prices import LONG_PROMPT_TOKENS, Response, bill_responses, find_price
+from unspool.prices import LONG_PROMPT_TOKENS, Price, Response, bill_responses
+from unspool.store import PriceLookup
 
 MAX_COLUMNS = 600
 REMAINDER = "not in the file (remainder: system prompt, tools, earlier context)"
-_BYTES_PER_TOKEN = 3.6
-"""In transcripts of code and English."""
 _MAX_FILES = 12
-_SHORT_CACHE_SECONDS, _LONG_CACHE_SECONDS = 300, 3600
-# A session has thousands of responses of a few models on a few days.
-_cached_price = lru_cache(maxsize=1024)(find_price)
-_MIN_MISSED_TOKENS = 5_000
-"""A miss of fewer tokens is not shown."""
 
 
 class BilledRequest(msgspec.Struct, frozen=True):
@@ -128,13 +119,14 @@ class ContextChart(msgspec.Struct, frozen=True):
         return self.columns[-1].spent if self.columns else 0
 
 
-def bill_requests(index: SessionIndex) -> list[BilledRequest]:
+def bill_requests(index: SessionIndex, own_prices: Sequence[Price] = ()) -> list[BilledRequest]:
     """Return every request of a file once, in file order, without those that are only reported by agents' progress."""
+    prices = PriceLookup(own_prices)
     bills = []
     for _, response in index.responses.responses():
         if response.from_progress:
             continue
-        listed = _cached_price(response.model, (response.timestamp or "")[:10] or None)
+        listed = prices.price(response)
         offset = index.first_lines.get(response.id, response.offset)
         bill = bill_responses((response,), listed)
         is_long = listed is not None and listed.long is not None and response.prompt > LONG_PROMPT_TOKENS
@@ -195,20 +187,9 @@ def _explain_misses(own: Sequence[BilledRequest], compacted: Sequence[int]) -> d
     """Return why requests missed the cache, by their offsets (rule 3)."""
     reasons: dict[int, str] = {}
     for before, bill in pairwise(own):
-        had, read = before.response.prompt, bill.response.cache_read
         was_compacted = bisect_left(compacted, before.offset) != bisect_left(compacted, bill.offset)
-        if was_compacted or had - read < _MIN_MISSED_TOKENS or read * 2 >= had or bill.response.prompt * 2 < had:
-            continue
-        passed = elapsed_time(before.response.timestamp, bill.response.timestamp)
-        lifetime = _LONG_CACHE_SECONDS if before.response.cache_write_1h else _SHORT_CACHE_SECONDS
-        if bill.response.model != before.response.model:
-            reasons[bill.offset] = "another model"
-        elif passed is not None and passed.total_seconds() > lifetime:
-            reasons[bill.offset] = (
-                f"idle for {duration(passed)}, longer than the cache lifetime of {lifetime // 60} min"
-            )
-        else:
-            reasons[bill.offset] = "the start of the prompt had changed"
+        if not was_compacted and (lost := find_lost_cache(before.response, bill.response)):
+            reasons[bill.offset] = lost.words
     return reasons
 
 
@@ -241,7 +222,7 @@ def estimate_context_shares(index: SessionIndex, own: Sequence[BilledRequest]) -
             held.add_all(turn.content)
     total = own[-1].response.prompt
     first = index.turns[1] if len(index.turns) > 1 else index.turns[0]
-    base = min(max(0, round(own[0].response.prompt - len(first.prompt) / _BYTES_PER_TOKEN)), total)
+    base = min(max(0, round(own[0].response.prompt - len(first.prompt) / BYTES_PER_TOKEN)), total)
     spread = total - base
     whole = sum(held.kinds.values())
     if not whole:

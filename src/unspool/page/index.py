@@ -131,7 +131,8 @@ class ContextBytes(msgspec.Struct):
 
     def add_attachment(self, entry: Entry) -> None:
         """Count what Claude Code puts beside the conversation."""
-        _add(self.kinds, "attachments", entry.length)
+        # Without the end of the line, which a line that is still being written does not have yet.
+        _add(self.kinds, "attachments", len(bytes(entry.raw).rstrip(b"\r\n")))
 
     def clear(self) -> None:
         """Begin anew: after a compaction nothing of what came before is sent."""

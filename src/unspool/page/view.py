@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -29,7 +29,7 @@ from unspool.page.line_reader import LineReader
 from unspool.page.outline import SessionOutline, build_outline
 from unspool.page.rows import TranscriptRow, walk_rows
 from unspool.page.sections import RowBatch, SectionReader, TurnSection, split_into_batches
-from unspool.prices import known_cost
+from unspool.prices import Price, known_cost
 from unspool.read import MAX_LINE, START, Change, Kind, Position, Source, pieces, scan
 
 _AGENT_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
@@ -61,8 +61,10 @@ class Growth(msgspec.Struct, frozen=True):
 class PageView:
     """A session, or one of its agents, as a page sees it."""
 
-    def __init__(self, session: Session, source: Source | None = None) -> None:
+    def __init__(self, session: Session, source: Source | None = None, *, prices: Sequence[Price] = ()) -> None:
         self.session = session
+        self._prices = prices
+        """The user's own prices."""
         self.source = source or session.source
         self.agent_id = source.agent_id or source.path.stem if source else None
         self.id = session.id
@@ -74,9 +76,9 @@ class PageView:
         self._start(SessionIndex(str(self.source.path)), START)
 
     @classmethod
-    def read(cls, session: Session, packed: bytes | None = None) -> PageView:
+    def read(cls, session: Session, packed: bytes | None = None, *, prices: Sequence[Price] = ()) -> PageView:
         """Read a session as far as it is written; from where `pack` was called on, if its bytes are at hand."""
-        view = cls(session)
+        view = cls(session, prices=prices)
         if packed and (unpacked := unpack_index(packed, str(view.source.path))):
             view._start(*unpacked)
         view.grow()
@@ -191,7 +193,7 @@ class PageView:
     def bills(self) -> list[BilledRequest]:
         """Every request of the file, each once."""
         if self._bills is None or self._bills[0] != self.index.end:
-            self._bills = (self.index.end, bill_requests(self.index))
+            self._bills = (self.index.end, bill_requests(self.index, self._prices))
         return self._bills[1]
 
     @property
@@ -283,7 +285,7 @@ class PageView:
             raise NotFound(f"no agent matches `{id}`", hint="choose an agent on the page of the session")
         view = self._open_agents.get(id)
         if view is None:
-            view = PageView(self.session, source)
+            view = PageView(self.session, source, prices=self._prices)
             view.grow()
             while len(self._open_agents) >= _MAX_OPEN_AGENTS:
                 self._open_agents.pop(next(iter(self._open_agents)))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
 
 import pytest
 
 from tests.serving import Served, serving
-from tests.web.pages.test_lists import Place, hostile, settled
+from tests.web.pages.test_lists import Place, S, hostile, settled
 from unspool.demo.write import write_demo
+from unspool.testing.build import assistant, session, user
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +99,43 @@ def test_a_wrong_request_is_one_line(place: Place) -> None:
 
 def test_the_usage_page_leads_to_the_cost_page(demo: Served) -> None:
     assert 'href="/cost?since=7d"' in demo.get("/usage?since=7d").text
+
+
+def test_a_request_whose_session_is_nowhere_any_more_is_shown_without_a_link(tmp_path: Path) -> None:
+    config, home = tmp_path / "claude", tmp_path / "unspool"
+    home.mkdir()
+    (home / "settings.json").write_text('{"archive": false}')
+    path = session(user("Try"), assistant("Done."), id=S[1]).save(config)
+    session(user("Stay"), assistant("Here."), id=S[2]).save(config)
+    with serving(config, home=home) as served:
+        served.enter()
+        place = Place(served, config.resolve(), home)
+        while len(place.get("/cost.json?since=2020-01-01")["listed"]) < 2:
+            pass
+        path.unlink()
+        session(user("Next"), assistant("New."), id=S[3]).save(config)
+        while len(place.get("/cost.json?since=2020-01-01")["listed"]) < 3:
+            pass
+        listed = {one["session"]: one["is_readable"] for one in place.get("/cost.json?since=2020-01-01")["listed"]}
+        assert listed == {S[1]: False, S[2]: True, S[3]: True}
+        for page in ("/cost?since=2020-01-01", f"/session/{S[1]}/cost"):
+            text = place.page(page)
+            assert "its session file is gone" in text
+            for href in re.findall(r'href="(/session/[^"]*step=[^"]*)"', text):
+                assert served.get(unescape(href)).status == 200
+
+
+def test_the_users_own_prices_hold_on_the_page_of_a_session(tmp_path: Path) -> None:
+    config, home = tmp_path / "claude", tmp_path / "unspool"
+    home.mkdir()
+    (home / "settings.json").write_text('{"prices": {"house-model": {"input": 1000000, "output": 0}}}')
+    usage = {"input_tokens": 7, "output_tokens": 1}
+    session(user("Try"), assistant("Done.", model="house-model", usage=usage), id=S[1]).save(config)
+    with serving(config, home=home) as served:
+        served.enter()
+        place = Place(served, config.resolve(), home)
+        while not place.get(f"/session/{S[1]}/cost.json")["requests"]:
+            pass
+        cost = place.get(f"/session/{S[1]}/cost.json")["cost_micros"]
+        assert cost > 1_000_000  # nothing but these tokens at the user's own price could cost that much
+        assert place.get(f"/session/{S[1]}.json")["head"]["usage"]["cost_micros"] == cost

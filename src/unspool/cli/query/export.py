@@ -18,7 +18,7 @@ from unspool.display import clean
 from unspool.errors import NotFound, UsageError, conflicting_options, empty_session_name
 from unspool.export import DEPTH_NAMES, Depth, json_data, parse_depth, render_markdown
 from unspool.home import Reader, Session
-from unspool.paths import absolute_path, resolve_existing
+from unspool.paths import absolute_path, data_folder, resolve_existing
 from unspool.read import LINE_KINDS, Line, LineBuffer, LongLine, Source
 
 _FORMS = {
@@ -160,8 +160,10 @@ def _export_document(session: Session, form: str, depth: Depth, turns: range | N
 
         require_extras("web", feature="`unspool export --html`")
         from unspool.page.html import render_standalone
+        from unspool.store import preferences
 
-        pieces = render_standalone(session, depth=depth, turns=turns)
+        prices = preferences.read_preferences(data_folder(os.environ)).prices
+        pieces = render_standalone(session, depth=depth, turns=turns, prices=prices)
     _write((piece.encode() for piece in pieces), target)
 
 

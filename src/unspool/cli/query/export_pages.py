@@ -38,7 +38,9 @@ def export_pages(access: options.AccessOptions, project: str | None, folder: Pat
         if not collected:
             raise NothingFound("no sessions found")
         with output.progress_bar(len(collected), "writing pages") as advance:
-            report = write_collection(collected, folder, depth=depth, on_page=lambda: advance(1))
+            report = write_collection(
+                collected, folder, depth=depth, prices=opened.preferences.prices, on_page=lambda: advance(1)
+            )
         opened.skip(*(Skipped(path, reason) for path, reason in report.failed))
     output.print_line(f"wrote {report.written:,} pages, {report.unchanged:,} unchanged; open {report.index_page}")
     if show:

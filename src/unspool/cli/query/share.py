@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import msgspec
 
 from unspool.cli import options, output
 from unspool.cli.session_argument import open_session
-from unspool.display import clean, clean_line, units
+from unspool.display import clean_line, units
 from unspool.errors import Refused, confirmation_required, conflicting_options
 from unspool.export import (
     ShareContent,
@@ -22,13 +22,13 @@ from unspool.export import (
     SharePreview,
     ShareRequest,
     copy_for_sharing,
-    read_jsonl,
     read_redaction_options,
     read_share_key,
-    render_markdown,
 )
 from unspool.files import raise_unwritable, write_atomically
 from unspool.paths import data_folder
+from unspool.prices import Price
+from unspool.store import preferences
 
 _SUFFIXES = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".jsonl": "jsonl"}
 _MAX_SHOWN_PLACES = 3
@@ -111,7 +111,7 @@ def share(
                     kept = kept ^ switched
                     continue
                 if yes or ask:
-                    _write(copy, form, path)
+                    _write(copy, form, path, preferences.read_preferences(folder).prices)
                 if as_json:
                     _write_document(copy.preview, form, path if yes else None)
                 kept = None
@@ -160,20 +160,12 @@ def _print_preview(preview: SharePreview, form: str) -> None:
             output.print_line(f"     and {one.count - _MAX_SHOWN_PLACES:,} more")
 
 
-def _write(copy: SharedCopy, form: str, path: Path) -> None:
+def _write(copy: SharedCopy, form: str, path: Path, prices: Sequence[Price]) -> None:
+    from unspool.page.html import render_shared  # loads what renders, which a preview does not need
+
     with raise_unwritable(f"cannot write `{path}`"):
-        write_atomically(path, b"".join(_render(copy, form)))
+        write_atomically(path, b"".join(render_shared(copy, form, prices)))
     output.warn(f"wrote {path}: {units.size(path.stat().st_size)}, {copy.preview.replaced:,} replaced")
-
-
-def _render(copy: SharedCopy, form: str) -> Iterator[bytes]:
-    if form == "jsonl":
-        return read_jsonl(copy)
-    if form == "md":
-        return iter([clean(render_markdown(copy.session)).encode()])
-    from unspool.page.html import render_standalone
-
-    return (piece.encode() for piece in render_standalone(copy.session))
 
 
 def _write_document(preview: SharePreview, form: str, path: Path | None) -> None:

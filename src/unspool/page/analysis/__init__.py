@@ -15,16 +15,18 @@ if TYPE_CHECKING:
     from unspool.page.analysis.file_content import RecordedChange, Replaced
     from unspool.page.analysis.git_patch import format_patch, is_exact, relative_path
     from unspool.page.analysis.line_diff import mark_words
+    from unspool.page.analysis.lost_cache import BYTES_PER_TOKEN, MIN_LOST_TOKENS, find_lost_cache
     from unspool.page.analysis.net_diff import OUTSIDE, UNENDED, FileReview, NetHunk, NetLine, review_file
     from unspool.page.analysis.time_spans import (
         KINDS_OF_TIME, StripPart, StripTurn, TimeSpan, build_strip, sum_times,
     )
 
 __all__ = [
-    "KINDS", "KINDS_OF_TIME", "OUTSIDE", "UNENDED", "CostReason", "CostSplit", "CostSum", "EnteredText", "FileReview",
-    "NetHunk", "NetLine", "RecordedChange", "Replaced", "RequestContext", "SplitRequest", "StripPart", "StripTurn",
-    "TimeSpan", "agent_of_file", "build_strip", "explain_request", "format_patch", "is_exact", "mark_words",
-    "relative_path", "review_file", "sort_sums", "split_request", "sum_times",
+    "BYTES_PER_TOKEN", "KINDS", "KINDS_OF_TIME", "MIN_LOST_TOKENS", "OUTSIDE", "UNENDED", "CostReason", "CostSplit",
+    "CostSum", "EnteredText", "FileReview", "NetHunk", "NetLine", "RecordedChange", "Replaced", "RequestContext",
+    "SplitRequest", "StripPart", "StripTurn", "TimeSpan", "agent_of_file", "build_strip", "explain_request",
+    "find_lost_cache", "format_patch", "is_exact", "mark_words", "relative_path", "review_file", "sort_sums",
+    "split_request", "sum_times",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -33,6 +35,7 @@ __getattr__ = lazy_door(__name__, {
     "file_content": "RecordedChange Replaced",
     "git_patch": "format_patch is_exact relative_path",
     "line_diff": "mark_words",
+    "lost_cache": "BYTES_PER_TOKEN MIN_LOST_TOKENS find_lost_cache",
     "net_diff": "OUTSIDE UNENDED FileReview NetHunk NetLine review_file",
     "time_spans": "KINDS_OF_TIME StripPart StripTurn TimeSpan build_strip sum_times",
 })

@@ -6,8 +6,7 @@ Rules
   2. "Otherwise" is the bill of the same request with one thing changed: the lost tokens read from the cache, the usual
      rates, a 5-minute cache. Where tokens are estimated from bytes, it says so.
   3. Of several reasons the one that would have saved most comes first. A request always has one: its largest part.
-  4. A cache is lost if a request reads less than half of what the one before had in its context, though nothing was
-     compacted in between (as in `page/chart.py`, rule 3).
+  4. When a cache is lost, `lost_cache.py` decides. After a compaction none is.
 """
 
 from __future__ import annotations
@@ -18,16 +17,12 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from unspool.display import dollars, duration, size, tokens
-from unspool.format import elapsed_time
+from unspool.display import dollars, size, tokens
 from unspool.page.analysis.cost_split import KINDS, SplitRequest
+from unspool.page.analysis.lost_cache import BYTES_PER_TOKEN, MIN_LOST_TOKENS, find_lost_cache
 from unspool.prices import FACTOR_ONE, LONG_PROMPT_TOKENS, Price, Response, cost_micros
 
-BYTES_PER_TOKEN: Final = 3.6
-"""In transcripts of code and English."""
-MIN_LOST_TOKENS: Final = 5_000
 MIN_RESULT_BYTES: Final = 20_000
-_SHORT_CACHE_SECONDS, _LONG_CACHE_SECONDS = 300, 3600
 _MIN_SAVED_PERCENT: Final = 5
 """A change that would have saved less is no reason."""
 _ORDER: Final = {"first": 1, "compaction": 1, "hour_cache": 3, **{f"part_{kind}": 2 for kind in KINDS}}
@@ -111,23 +106,14 @@ def _cache_reason(response: Response, price: Price, context: RequestContext) -> 
     if before is None:
         words = f"first request of the conversation: {tokens(fresh)} tokens were not in the cache"
         return CostReason(kind="first", words=words) if fresh >= MIN_LOST_TOKENS else None
-    had, read = before.prompt, response.cache_read
-    if had - read < MIN_LOST_TOKENS or read * 2 >= had or response.prompt * 2 < had:
+    lost = find_lost_cache(before, response)
+    if lost is None:
         return None
-    lost = min(had, response.prompt) - read
-    passed = elapsed_time(before.timestamp, response.timestamp)
-    lifetime = _LONG_CACHE_SECONDS if before.cache_write_1h else _SHORT_CACHE_SECONDS
-    if response.model != before.model:
-        kind, words = "model", f"model switch from {before.model} to {response.model}"
-    elif passed is not None and passed.total_seconds() > lifetime:
-        kind, words = "pause", f"cache lost after a pause of {duration(passed)} (it lives {lifetime // 60} minutes)"
-    else:
-        kind, words = "cache", "cache lost: the start of the prompt had changed"
     return CostReason(
-        kind=kind,
-        words=f"{words}: {tokens(lost)} tokens were sent again",
+        kind=lost.kind,
+        words=f"{lost.words}: {tokens(lost.tokens)} tokens were sent again",
         otherwise="the same tokens from the cache",
-        otherwise_micros=cost_micros(read_from_cache(response, lost), price),
+        otherwise_micros=cost_micros(read_from_cache(response, lost.tokens), price),
     )
 
 

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from unspool.page.html.render import (
         PageSurroundings, Renderer, create_environment, preload_templates, session_links,
     )
+    from unspool.page.html.shared_file import render_shared
     from unspool.page.html.standalone import render_standalone
 
 __all__ = [
     "CollectedSession", "CollectionReport", "DiffRows", "PageSurroundings", "Renderer", "StackedChart", "charts",
-    "create_environment", "heat_maps", "preload_templates", "render_standalone", "session_links", "time_charts",
-    "write_collection",
+    "create_environment", "heat_maps", "preload_templates", "render_shared", "render_standalone", "session_links",
+    "time_charts", "write_collection",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -28,5 +29,6 @@ __getattr__ = lazy_door(__name__, {
     "collection": "CollectedSession CollectionReport write_collection",
     "diff_rows": "DiffRows",
     "render": "PageSurroundings Renderer create_environment preload_templates session_links",
+    "shared_file": "render_shared",
     "standalone": "render_standalone",
 })

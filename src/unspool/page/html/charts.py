@@ -364,5 +364,5 @@ def _describe_column(column: RequestColumn) -> str:
     if column.long:
         parts.append("prompt of more than 200,000 tokens: higher price")
     if column.missed:
-        parts.append(f"cache missed: {column.missed}")
+        parts.append(column.missed)
     return "\n".join(parts)

@@ -28,6 +28,7 @@ from unspool.home import Session
 from unspool.page.html.render import template_environment
 from unspool.page.html.standalone import content_policy, load_script, load_style, render_view
 from unspool.page.view import PageView
+from unspool.prices import Price
 
 INDEX_FILE = "index.html"
 PAGES_FILE = "unspool-export.json"
@@ -99,6 +100,7 @@ def write_collection(
     folder: Path,
     *,
     depth: Depth = Depth.STEPS,
+    prices: Sequence[Price] = (),
     on_page: Callable[[], None] = lambda: None,
 ) -> CollectionReport:
     """Write a page for each session that has changed, and the index of all pages."""
@@ -108,14 +110,14 @@ def write_collection(
     pages, failed, written = dict(known), list[tuple[Path, str]](), 0
     for collected, page in zip(sessions, plans, strict=True):
         target = folder / PAGES_FOLDER / page.file
-        page.stamp = _digest(page.stamp, links.of(page))
+        page.stamp = _digest(page.stamp, links.of(page), prices)
         before = known.get(page.path)
         if before is not None and before.stamp == page.stamp and target.exists():
             page.prompts = before.prompts
             pages[page.path] = page
         else:
             try:
-                page.prompts = _write_page(collected.session, target, depth, links.of(page))
+                page.prompts = _write_page(collected.session, target, depth, links.of(page), prices)
             except UnspoolError as error:
                 failed.append((collected.session.path, error.reason))
             else:
@@ -237,9 +239,11 @@ class _PageLinks:
         return [(what, file, other.title or other.id) for file, (what, other) in sorted(linked.items())]
 
 
-def _write_page(session: Session, target: Path, depth: Depth, links: Sequence[tuple[str, str, str]]) -> str:
+def _write_page(
+    session: Session, target: Path, depth: Depth, links: Sequence[tuple[str, str, str]], prices: Sequence[Price]
+) -> str:
     """Write the page of a session; return its prompts, for the search."""
-    view = PageView.read(session)
+    view = PageView.read(session, prices=prices)
     navigation = Markup('<nav class="collection"><a href="../{}">All sessions</a>').format(INDEX_FILE)
     for what, file, title in links:
         navigation += Markup(' · {} <a href="{}">{}</a>').format(what, file, title[:80])

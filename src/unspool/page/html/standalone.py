@@ -16,7 +16,7 @@ import gzip
 import re
 from base64 import b64encode, b85encode
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -34,6 +34,7 @@ from unspool.page.line_reader import MAX_HELD_BYTES
 from unspool.page.rows import TranscriptRow, walk_rows
 from unspool.page.sections import split_into_batches
 from unspool.page.view import PageView
+from unspool.prices import Price
 
 _STYLES = ("tokens.css", "session.css", "alone.css")
 _SCRIPTS = (
@@ -80,9 +81,11 @@ class StandaloneLinks(PageLinks, frozen=True):
         return "#agents"
 
 
-def render_standalone(session: Session, *, depth: Depth = Depth.STEPS, turns: range | None = None) -> Iterator[str]:
-    """Yield the file, a piece at a time."""
-    return render_view(PageView.read(session), depth=depth, turns=turns)
+def render_standalone(
+    session: Session, *, depth: Depth = Depth.STEPS, turns: range | None = None, prices: Sequence[Price] = ()
+) -> Iterator[str]:
+    """Yield the file, a piece at a time; `prices` are the user's own."""
+    return render_view(PageView.read(session, prices=prices), depth=depth, turns=turns)
 
 
 def render_view(

@@ -6,7 +6,7 @@ In: the store, the archive and folders. Out: a `Tree` with the files that have g
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from unspool.errors import NotFound
@@ -101,6 +101,31 @@ def find_session_files(database: sqlite3.Connection, roots: Roots, id: str) -> T
     files = tuple(sorted(sources.values(), key=lambda source: source.place))
     root, *others = list_roots(roots)
     return Tree(root, files, others=tuple(others))
+
+
+def find_readable_sessions(
+    database: sqlite3.Connection, roots: Roots, ids: Iterable[str], archive: Callable[[], Archive]
+) -> set[str]:
+    """Return those of some sessions that can be opened: their file is there, or the archive has it.
+
+    The store still knows what a session cost whose file was deleted while archiving was off.
+    """
+    query = f"""SELECT path, gone IS NULL FROM sources WHERE {IN_FOLDER} AND kind IN ('session', 'agent')
+        AND (session_id = :id OR id IN (SELECT source_id FROM agents WHERE session_id = :id)) ORDER BY kind DESC"""
+    readable = set()
+    for id in set(ids):
+        files = database.execute(query, {**folder_parameters(roots), "id": id}).fetchall()
+        own = [file for file in files if Path(file[0]).stem == id] or files  # an agent stands for a missing session
+        if any(is_there or _is_archived(archive(), path) for path, is_there in own):
+            readable.add(id)
+    return readable
+
+
+def _is_archived(archive: Archive, path: str) -> bool:
+    try:
+        return next(archive.read(archive.find(path), holes=[]), None) is not None
+    except NotFound:
+        return False
 
 
 def read_gone_sources(database: sqlite3.Connection, roots: Roots) -> Iterator[Source]:

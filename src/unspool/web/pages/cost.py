@@ -4,7 +4,8 @@ Rules
   1. Requests are those of `unspool usage`, from the same ledger; the parts add up to its cost to the micro-dollar.
   2. The five most expensive requests are explained (`page/analysis/cost_reasons.py`). All others are in a list that is
      paged.
-  3. Each request leads to its step. The file of a request is read only for the five that are explained.
+  3. Each request leads to its step, unless neither the disk nor the archive has its session. The file of a request is
+     read only for the five that are explained.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from unspool.page.html import charts
 from unspool.page.readers import read_request_context
 from unspool.prices import known_cost
 from unspool.store import PriceLookup
+from unspool.store.archive import find_readable_sessions
 from unspool.store.usage import UsageQuery
 from unspool.store.usage import report as reports
 from unspool.web.serving.responses import Json, check_choice, link, page_routes, parse_number, respond, session_link
@@ -105,6 +107,9 @@ def _show(request: Request, query: UsageQuery, about: Json, *, base: str) -> Res
         "expensive": explained,
         "listed": [_request_data(one) for one in listed],
     }
+    readable = _find_readable(request, (one.session for one in (*expensive[:EXPLAINED], *listed)))
+    for one in (*data["expensive"], *data["listed"]):
+        one["is_readable"] = one["session"] in readable
     return respond(request, "cost.html", data, view=_look(data, address, base, services_of(request).site))
 
 
@@ -119,6 +124,14 @@ def _read_split(
             price = prices.price(counted.response)
             split.add(split_request(*counted, price), price)
     return split, prices
+
+
+def _find_readable(request: Request, ids: Iterable[str]) -> set[str]:
+    """Return the sessions that can be opened."""
+    with services_of(request).site.open() as access:
+        if access.database is None:
+            return set(ids)  # what was billed was read from the files a moment ago
+        return find_readable_sessions(access.database, access.roots, ids, lambda: access.archive)
 
 
 def _read_title(request: Request, id: str) -> str | None:
@@ -210,7 +223,7 @@ def _look(data: Json, query: QueryParams, base: str, site: Site) -> Json:
         if data["offset"]
         else None,
         "estimate": _estimate(data),
-        "session_href": session_link(data["session"]) if data["session"] else None,
+        "session_href": session_link(data["session"]) if data["session"] and data["title"] is not None else None,
         "kinds": KINDS,
     }
 
@@ -259,9 +272,9 @@ def _request_look(one: Json, site: Site) -> Json:
     agent = {"agent": one["agent"]} if one["agent"] else {}
     return {
         **one,
-        "href": session_link(one["session"], step=one["step"]),
+        "href": session_link(one["session"], step=one["step"]) if one["is_readable"] else None,
         "turn_href": session_link(one["session"], turn=one["turn"]) if one.get("turn") else None,
-        "agent_href": session_link(one["session"], **agent) if agent else None,
+        "agent_href": session_link(one["session"], **agent) if agent and one["is_readable"] else None,
         "when": site.format_time(milliseconds(one["time"])),
         "reasons": [
             {**reason, "href": session_link(one["session"], step=reason["step"]) if reason["step"] else None}

@@ -18,21 +18,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from unspool.display import clean
 from unspool.errors import TooLarge
 from unspool.export import (
     ShareContent,
-    SharedCopy,
     SharePreview,
     ShareRequest,
     copy_for_sharing,
-    read_jsonl,
     read_redaction_options,
     read_share_key,
-    render_markdown,
 )
 from unspool.home import Session
-from unspool.page.html import render_standalone
+from unspool.page.html import render_shared
 from unspool.web.serving.forms import allow_form_origin, read_form
 from unspool.web.serving.responses import Json, check_choice, page_routes, respond, session_link
 from unspool.web.serving.services import WebServices, services_of
@@ -95,7 +91,7 @@ def _preview(services: WebServices, id: str, fields: Mapping[str, list[str]]) ->
 def _make_file(services: WebServices, id: str, fields: Mapping[str, list[str]]) -> Response:
     form, session = parse_form(fields), _open_session(services, id)
     with _copy(services, session, form) as copy:
-        data = _render(copy, form.format)
+        data = b"".join(render_shared(copy, form.format, services.site.preferences.prices))
     name = f"share-{re.sub('[^A-Za-z0-9-]', '', session.id)[:8] or 'session'}.{form.format}"
     headers = {"content-disposition": f'attachment; filename="{name}"', "content-security-policy": "sandbox"}
     return Response(data, media_type=_FORMATS[form.format][1], headers=headers)
@@ -128,14 +124,6 @@ def _copy(services: WebServices, session: Session, form: ShareForm) -> Any:
     folder = services.site.folder
     options = read_redaction_options(folder, None, emails=form.emails, homes=form.homes)
     return copy_for_sharing(session, form.request, read_share_key(folder), options)
-
-
-def _render(copy: SharedCopy, form: str) -> bytes:
-    if form == "jsonl":
-        return b"".join(read_jsonl(copy))
-    if form == "md":
-        return clean(render_markdown(copy.session)).encode()
-    return "".join(render_standalone(copy.session)).encode()
 
 
 routes = [

@@ -67,14 +67,17 @@ class OpenSessions:
 
     def _read(self, id: str, agent: str | None) -> PageView:
         session = self._find_session(id)
-        return self._read_session(session) if agent is None else PageView(session).open_agent(agent)
+        if agent is None:
+            return self._read_session(session)
+        return PageView(session, prices=self._site.preferences.prices).open_agent(agent)
 
     def _read_session(self, session: Session) -> PageView:
         """Read a session; a long one from where its cached index ends."""
+        prices = self._site.preferences.prices
         if session.source.size < MIN_CACHED_BYTES:
-            return PageView.read(session)
+            return PageView.read(session, prices=prices)
         packed = self._cache.get(session.path)
-        view = PageView.read(session, packed)
+        view = PageView.read(session, packed, prices=prices)
         # Not on every opening: only if the file has grown by a tenth beyond what the store knew.
         if packed is None or view.position > session.source.size * 1.1:
             self._cache.put(session.path, view.pack())
