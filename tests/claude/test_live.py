@@ -3,10 +3,16 @@
 Three ways of knowing are asked in turn: the program's own registry, hooks, and lines alone. Each state that is listed
 must be seen, with the right detail, within a second of the moment the screen shows it; a state that was not reached
 fails the test. Needs node, npm and once their registry; see `program.py`.
+
+A second is counted in checks of the watcher, of which there are four in a second, so that a busy machine fails no test.
+
+Where a prompt follows the end of a turn within 0.2 s, 2.1.325 sometimes (2 of 25 runs) keeps the line of a call back
+for as long as it asks. Lines alone cannot tell then: such a run is played again.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -28,16 +34,24 @@ from unspool.live.hooks import add_hooks
 from unspool.live.state.events import LiveEvent
 from unspool.live.state.model import ActivityKind, EvidenceSource
 from unspool.live.state.rows import BoardRow
-from unspool.live.watch import Watcher
+from unspool.live.watch import CHECK_SECONDS, Watcher
 
 pytestmark = pytest.mark.claude
 
 NEWEST, OLD = "2.1.325", "2.1.29"
 WITHIN = 1.0
+CHECKS_WITHIN = round(WITHIN / CHECK_SECONDS)
+TRIES = 3
+CALLS = {"question": "AskUserQuestion", "permission": "Bash"}
+"""States that only the line of a call tells where nothing but lines is known."""
 LISTED = (
     "working", "waiting", "question", "permission", "running", "interrupted", "background", "agents", "compacting",
     "error", "ended", "killed",
 )  # fmt: skip
+
+
+class LineKeptBack(Exception):
+    """Claude Code asks for something and has not written the line of the call."""
 
 
 class Way(NamedTuple):
@@ -82,6 +96,7 @@ class Stage:
         registry = None if way.source is EvidenceSource.REGISTRY else root / "nowhere"
         self.board = Board(self.place.config, self.signals, clock=lambda: datetime.now(UTC), registry=registry)
         self.events: list[LiveEvent] = []
+        self._checks = 0
         self._server: Server | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._follow)
@@ -128,6 +143,7 @@ class Stage:
 
     def _follow(self) -> None:
         for events in Watcher(self.board).events(self._over.is_set):
+            self._checks += 1
             self.events += events
 
     def row(self) -> BoardRow | None:
@@ -149,19 +165,40 @@ class Stage:
             row = self.row()
             return row is not None and holds(row) and row.verdict.source in (self.way.source, EvidenceSource.TRANSCRIPT)
 
-        took = until(is_seen, lambda: f"{state}: the board says {self.row()}", patience=5.0)
-        self.seen[state] = max(self.seen.get(state, 0.0), took)
+        checks = self._checks
+        try:
+            took = until(is_seen, lambda: f"{state}: the board says {self.row()}", patience=5.0)
+        except AssertionError:
+            if self.way.source is EvidenceSource.TRANSCRIPT and state in CALLS and not self._is_written(CALLS[state]):
+                raise LineKeptBack from None
+            raise
+        if self._checks - checks > CHECKS_WITHIN:
+            self.seen[state] = max(self.seen.get(state, 0.0), took)
+        else:
+            self.seen.setdefault(state, 0.0)
+
+    def _is_written(self, tool: str) -> bool:
+        """Whether the last line of a message is one of the model that calls a tool."""
+        row = self.row()
+        lines = Path(row.path).read_bytes().splitlines() if row and row.path else []
+        messages = [line for line in map(json.loads, lines) if line["type"] in ("user", "assistant")]
+        return bool(messages) and messages[-1]["type"] == "assistant" and f'"{tool}"' in json.dumps(messages[-1])
 
 
 @pytest.mark.parametrize("name", WAYS)
 def test_the_board_says_what_the_program_does_within_a_second(name: str, tmp_path: Path) -> None:
     way = WAYS[name]
     program = installed(way.version)
-    with Stage(way, tmp_path) as stage:
-        _play(stage, program)
-        if "killed" in way.states:
-            _kill(stage, program)
-        sources = {event.verdict.source for event in stage.events if event.verdict}
+    for number in range(TRIES):
+        with Stage(way, tmp_path / str(number)) as stage:
+            try:
+                _play(stage, program)
+            except LineKeptBack:
+                continue
+            if "killed" in way.states:
+                _kill(stage, program)
+        break
+    sources = {event.verdict.source for event in stage.events if event.verdict}
     assert set(stage.seen) == set(way.states)
     assert {state: took for state, took in stage.seen.items() if took > WITHIN} == {}
     assert way.source in sources

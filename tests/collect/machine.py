@@ -43,6 +43,8 @@ class Machine:
         self.enrolment = enrol_device(folder, EnrolmentRequest("acme", "me", "d1", KEY), {})
         self._archive = options.pop("archive", True)
         self._size, self._offsets = options.pop("size", SIZE), options.pop("offsets", {})
+        self._is_resting = options.pop("is_resting", lambda _: False)
+        self.is_deep = False
         self._options = options
         self.counted = 0
 
@@ -55,10 +57,12 @@ class Machine:
             open_state(self.folder, self.place.url, "acme", "d1") as state,
         ):
             redactor = Redactor(self.enrolment.secret)
-            tools = SegmentTools(self.enrolment, redactor, Archive(archive), self._clock, self._size, self._offsets)
+            tools = SegmentTools(
+                self.enrolment, redactor, Archive(archive), self._clock, self._size, self._offsets, self._is_resting
+            )
 
             def refresh() -> list[CollectCandidate]:
-                sync_folder(store, Archive(archive), self.root, SyncOptions(archive=self._archive))
+                sync_folder(store, Archive(archive), self.root, SyncOptions(archive=self._archive, deep=self.is_deep))
                 return find_candidates(store, self.root, self.choice)
 
             yield CollectionPlan(state, self.place, tools, refresh, lambda: 0, **self._options)

@@ -140,6 +140,76 @@ def test_a_torn_line_that_goes_on_in_a_copy_is_one_line(
     assert made == lines_of(path.read_bytes())
 
 
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_rewrite_of_equal_length_in_the_middle_arrives_when_every_byte_is_compared(
+    tmp_path: Path, world: World, place: SegmentStore, grows: bool
+) -> None:
+    machine, path = Machine(tmp_path / "own", world.root, place), world.paths[0]
+    world.append(path, 20)
+    machine.collect()
+    before = path.read_bytes()
+    world.rewrite(path, 6000, most=len(before) - 6000)
+    assert path.read_bytes() != before
+    if grows:
+        world.append(path, 2)
+    machine.is_deep = True
+    machine.collect()
+    for _ in range(2):  # it is not sent again, and goes on
+        world.append(path, 1)
+        assert machine.collect().lines == 1
+    found = rows(place)[str(path.relative_to(world.root))]
+    assert found == [lines_of(before), lines_of(path.read_bytes())]
+    for name in ("collect.db", "collect.db-wal", "collect.db-shm"):
+        (tmp_path / "own" / name).unlink(missing_ok=True)
+    assert machine.collect().lines == 0
+    assert rows(place)[str(path.relative_to(world.root))] == found
+
+
+@pytest.mark.parametrize("archive", [True, False])
+def test_the_last_line_of_a_file_that_rests_is_sent_without_its_end(
+    tmp_path: Path, world: World, place: SegmentStore, archive: bool
+) -> None:
+    path, resting = world.paths[0], set[bool]()
+    machine = Machine(tmp_path / "own", world.root, place, archive=archive, is_resting=lambda _: bool(resting))
+    world.tear(path, 100)
+    machine.collect()
+    whole = lines_of(path.read_bytes(), over=False)
+    source = str(path.relative_to(world.root))
+    assert rows(place)[source] == [whole]
+    resting.add(True)
+    assert machine.collect().lines == 1
+    torn = lines_of(path.read_bytes())
+    assert rows(place)[source] == [torn]
+    assert torn[-1].bad
+    assert machine.collect().segments == 0
+    resting.clear()
+    path.touch()
+    assert machine.collect().segments == 0
+    ended = path.stat().st_size
+    world.append(path, 2)  # it goes on after all: the rest of the line, and another
+    machine.collect()
+    (made,) = rows(place)[source]
+    assert made[: len(torn)] == torn
+    assert made[len(torn)].offset == ended
+    assert b"".join(row.raw.encode() for row in made) == path.read_bytes().replace(b"\n", b"")
+
+
+def test_a_line_that_was_sent_without_its_end_is_not_sent_again_when_a_copy_completes_it(
+    tmp_path: Path, world: World, place: SegmentStore
+) -> None:
+    path = world.paths[0]
+    machine = Machine(tmp_path / "own", world.root, place, is_resting=lambda _: True)
+    world.tear(path, 100)
+    machine.collect()
+    copy = path.with_suffix(".copy")
+    shutil.copyfile(path, copy)
+    copy.replace(path)
+    world.append(path, 2)
+    machine.collect()
+    (made,) = rows(place)[str(path.relative_to(world.root))]
+    assert b"".join(row.raw.encode() for row in made) == path.read_bytes().replace(b"\n", b"")
+
+
 def test_a_file_that_becomes_another_while_it_is_read_costs_no_other(
     tmp_path: Path, world: World, place: SegmentStore
 ) -> None:

@@ -24,6 +24,18 @@ def test_what_was_put_is_never_put_again(place: SegmentStore) -> None:
     assert [(found.name, found.size) for found in place.names("a")] == [("a/b", 3)]
 
 
+def test_objects_in_a_folder_are_for_their_owner_alone(tmp_path: Path) -> None:
+    place = open_object_store(f"file://{tmp_path}/new", {})
+    place.put_new("segments/a", b"one")
+    place.put_new("m", b"one")
+    place.replace("m", b"two", place.stored("m"))
+    place.clock("acme/d1")
+    files = [path for path in (tmp_path / "new").rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    assert len(files) == 3
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
 def test_an_object_is_replaced_and_taken_away(place: SegmentStore) -> None:
     assert place.replace("m", b"one", None)
     assert not place.replace("m", b"two", None)

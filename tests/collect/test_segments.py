@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import tracemalloc
 from contextlib import suppress
+from importlib import import_module
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,6 +78,28 @@ def test_what_is_not_a_segment_is_named() -> None:
 def test_a_segment_lacking_a_line_is_named() -> None:
     with pytest.raises(Unreadable, match="1 of 2 lines"):
         unpack_segment(pack_segment(header(2), [SegmentLine(0, 1, "x")]))
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_segment_that_unpacks_to_more_than_its_header_names_is_refused_while_it_is_unpacked(declared: bool) -> None:
+    text = msgspec.json.encode(header(1)) + b"\n" + b" " * 300_000_000
+    if declared:
+        bomb = compress(text)
+        text = b""
+        assert len(bomb) < 40_000
+    else:  # a frame in pieces does not say how large it is
+        compressor = import_module(
+            "backports.zstd" if sys.version_info < (3, 14) else "compression.zstd"
+        ).ZstdCompressor()
+        bomb = compressor.compress(text) + compressor.flush()
+        text = b""
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unreadable, match=r"more than [0-9,]+ bytes"):
+            unpack_segment(bomb)
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_name_says_where_a_segment_belongs_and_what_it_follows() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import plistlib
 from pathlib import Path
 
+import pytest
+
 from unspool.collect.service_units import service_commands, unit_path, unit_text
 
 COMMAND = ["/opt/a b/python", "-m", "unspool", "collect", "--to", "s3://b/$x%"]
@@ -24,3 +26,20 @@ def test_a_systemd_unit_says_what_to_run() -> None:
     assert 'ExecStart="/opt/a b/python" "-m" "unspool" "collect" "--to" "s3://b/$$x%%"\n' in text
     assert 'Environment="A=b\\"c"\n' in text
     assert unit_path(Path("/home/me"), "linux", {"XDG_CONFIG_HOME": "/c"}).parent == Path("/c/systemd/user")
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "is_private"),
+    [
+        (["--to", "s3://b"], {}, True),
+        (["--to", "file:///tmp/lake"], {}, False),
+        (["--state", "/var/tmp/state.json"], {}, False),
+        (["--to", "s3://b"], {"UNSPOOL_HOME": "/tmp"}, False),
+        (["--to", "file:///tmpfiles/lake"], {}, True),
+    ],
+)
+def test_a_unit_sees_the_temporary_folder_that_its_command_names(
+    words: list[str], environment: dict[str, str], is_private: bool
+) -> None:
+    text = unit_text([*COMMAND, *words], environment, "linux").decode()
+    assert ("PrivateTmp=true\n" in text) == is_private

@@ -9,9 +9,10 @@ from unspool.lazy_door import lazy_door
 # fmt: off
 if TYPE_CHECKING:
     from unspool.api.accumulator import ApiResponse, ResponseAccumulator
-    from unspool.api.connection import Connection, TokenCount, count_request_tokens, fetch_response
+    from unspool.api.connection import Connection, ServedModel, TokenCount, count_request_tokens, fetch_response
     from unspool.api.endpoint import Endpoint, endpoint_from_environment
-    from unspool.api.retry import retry_delay
+    from unspool.api.model_servers import SERVERS, endpoint_from_name, find_preset
+    from unspool.api.retry import DEFAULT_RETRY, QUICK_RETRY, retry_delay
     from unspool.api.events import (
         AnyEvent, BlockDelta, BlockFinished, BlockStarted, MessageDelta, MessageFinished, MessageStarted, RetryWait,
         StreamBroken, StreamEvent, TextDelta, ThinkingDelta,
@@ -19,17 +20,43 @@ if TYPE_CHECKING:
     from unspool.api.web_fetch import FetchedPage, PageFetcher
 
 __all__ = [
-    "AnyEvent", "ApiResponse", "BlockDelta", "BlockFinished", "BlockStarted", "Connection", "Endpoint", "FetchedPage",
-    "MessageDelta", "MessageFinished", "MessageStarted", "PageFetcher", "ResponseAccumulator", "RetryWait",
-    "StreamBroken", "StreamEvent", "TextDelta", "ThinkingDelta", "TokenCount", "count_request_tokens",
-    "endpoint_from_environment", "fetch_response", "retry_delay",
+    "DEFAULT_RETRY",
+    "QUICK_RETRY",
+    "SERVERS",
+    "AnyEvent",
+    "ApiResponse",
+    "BlockDelta",
+    "BlockFinished",
+    "BlockStarted",
+    "Connection",
+    "Endpoint",
+    "FetchedPage",
+    "MessageDelta",
+    "MessageFinished",
+    "MessageStarted",
+    "PageFetcher",
+    "ResponseAccumulator",
+    "RetryWait",
+    "ServedModel",
+    "StreamBroken",
+    "StreamEvent",
+    "TextDelta",
+    "ThinkingDelta",
+    "TokenCount",
+    "count_request_tokens",
+    "endpoint_from_environment",
+    "endpoint_from_name",
+    "fetch_response",
+    "find_preset",
+    "retry_delay",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "accumulator": "ApiResponse ResponseAccumulator",
-    "connection": "Connection TokenCount count_request_tokens fetch_response",
+    "connection": "Connection ServedModel TokenCount count_request_tokens fetch_response",
     "endpoint": "Endpoint endpoint_from_environment",
-    "retry": "retry_delay",
+    "model_servers": "SERVERS endpoint_from_name find_preset",
+    "retry": "DEFAULT_RETRY QUICK_RETRY retry_delay",
     "events":
         "AnyEvent BlockDelta BlockFinished BlockStarted MessageDelta MessageFinished MessageStarted "
         "RetryWait StreamBroken StreamEvent TextDelta ThinkingDelta",

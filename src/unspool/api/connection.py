@@ -15,6 +15,8 @@ Rules
   2. A response that breaks off ends in `StreamBroken`, after all that came before. An exception means that there is no
      response.
   3. Redirects are not followed, and settings of the process are not read: a key goes where its owner sends it.
+  4. A server that has no `/v1/messages` is spoken to as OpenAI's API (`chat_completions.py`), if its endpoint allows
+     that. What it refuses of a request that is not needed is left out from then on.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from types import TracebackType
@@ -31,6 +34,13 @@ import msgspec
 
 from unspool.api import errors
 from unspool.api.accumulator import ENDED_EARLY, ApiResponse, ResponseAccumulator
+from unspool.api.chat_completions import (
+    CompletionDecoder,
+    CompletionDialect,
+    encode_completion_request,
+    learn_dialect,
+    unsupported_tools,
+)
 from unspool.api.endpoint import Endpoint, ssl_context
 from unspool.api.events import (
     AnyEvent,
@@ -57,6 +67,10 @@ if TYPE_CHECKING:
 _NOT_COUNTED = "the API did not count the tokens"
 _COUNTED_FIELDS = ("model", "messages", "system", "tools", "tool_choice", "thinking", "cache_control", "output_config")
 _MAX_ERROR_BYTES = 1 << 16
+_MAX_LIST_BYTES = 1 << 24
+_MESSAGES_PATH = "/v1/messages"
+_WINDOW_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length")
+"""The fields of a list of models that vLLM, OpenRouter and others have the context window in."""
 
 
 class TokenCount(NamedTuple):
@@ -67,6 +81,14 @@ class TokenCount(NamedTuple):
     """Whether the API has counted them."""
     why: str | None = None
     """Why it has not."""
+
+
+class ServedModel(NamedTuple):
+    """A model that a server offers."""
+
+    name: str
+    window: int | None = None
+    """Its context window, if the server says."""
 
 
 class Timing(NamedTuple):
@@ -102,6 +124,13 @@ class Connection:
         self._retry = retry
         self._timing = timing
         self._client = _open_client(endpoint, retry)
+        self._protocol = endpoint.protocol
+        self._dialect = CompletionDialect()
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The endpoint, with the protocol that it has turned out to speak."""
+        return msgspec.structs.replace(self._endpoint, protocol=self._protocol)
 
     async def __aenter__(self) -> Connection:
         await self._client.__aenter__()
@@ -114,16 +143,50 @@ class Connection:
 
     async def events(self, body: Json, betas: Iterable[str] = ()) -> AsyncGenerator[AnyEvent, None]:
         """Yield the events of a response until it ends; before it begins, every wait. `stream` is true by default."""
-        data = msgspec.json.encode({"stream": True, **body})
-        # Closed at once when the caller stops early; else the request would go on until the generator is collected.
-        async with aclosing(self._send("/v1/messages", data, betas)) as steps:
+        while True:
+            begun = False
+            try:
+                # Closed at once when the caller stops early; else the request would go on until it is collected.
+                async with aclosing(self._request_events(body, betas)) as events:
+                    async for event in events:
+                        if not begun and not isinstance(event, RetryWait):
+                            begun = True
+                            self._protocol = "messages" if self._protocol == "any" else self._protocol
+                        yield event
+                return
+            except ApiFailed as failed:
+                if begun or not self._adapt(failed):
+                    raise
+
+    async def _request_events(self, body: Json, betas: Iterable[str]) -> AsyncGenerator[AnyEvent, None]:
+        """Yield the events of one request in the protocol that the server is taken to speak."""
+        completes = self._protocol == "completions"
+        if completes and (tools := unsupported_tools(body)):
+            raise ApiFailed(f"{self._endpoint.shown_url} does not have the tool {', '.join(tools)}", status=400)
+        if completes:
+            path, data = self._endpoint.completions_path, encode_completion_request(body, self._dialect)
+        else:
+            path, data = _MESSAGES_PATH, msgspec.json.encode({"stream": True, **body})
+        async with aclosing(self._send(path, data, betas)) as steps:
             async for step in steps:
                 if isinstance(step, RetryWait):
                     yield step
                     continue
-                async with aclosing(self._read_events(step)) as events:
+                read = self._read_completion(step) if completes else self._read_events(step)
+                async with aclosing(read) as events:
                     async for event in events:
                         yield event
+
+    def _adapt(self, failed: ApiFailed) -> bool:
+        """Change how requests are sent after a refusal; tell whether there is another way."""
+        if self._protocol == "any" and isinstance(failed, errors.NoMessagesApi):
+            self._protocol = "completions"
+            return True
+        if self._protocol != "completions" or failed.status not in (400, 422):
+            return False
+        learned = learn_dialect(self._dialect, failed.message)
+        self._dialect = learned or self._dialect
+        return learned is not None
 
     async def response(
         self, body: Json, betas: Iterable[str] = (), on_event: Callable[[AnyEvent], None] | None = None
@@ -141,6 +204,8 @@ class Connection:
         """Return how many input tokens a request is; an estimate if the API does not say."""
         import httpx2
 
+        if self._protocol == "completions":
+            return estimate_count(body, "chat completions cannot count tokens")
         data = msgspec.json.encode({key: body[key] for key in _COUNTED_FIELDS if key in body})
         try:
             async with aclosing(self._send("/v1/messages/count_tokens", data, betas)) as steps:
@@ -152,6 +217,20 @@ class Connection:
         except httpx2.RequestError as error:
             return estimate_count(body, errors.unreachable_error(self._endpoint, errors.describe_error(error)).message)
         return estimate_count(body, _NOT_COUNTED)
+
+    async def models(self) -> list[ServedModel]:
+        """Return the models that the server lists; `ApiFailed` if it lists none."""
+        import httpx2
+
+        path = self._endpoint.completions_path.replace("/chat/completions", "/models")
+        try:
+            async with self._client.stream("GET", path, headers=self._endpoint.headers()) as response:
+                data = await _read_up_to(response.aiter_bytes(), _MAX_LIST_BYTES)
+        except httpx2.RequestError as error:
+            raise errors.unreachable_error(self._endpoint, errors.describe_error(error)) from None
+        if response.status_code != 200:
+            raise errors.error_from_response(self._endpoint, response.status_code, data, dict(response.headers))
+        return _parse_models(data)
 
     async def _send(
         self, path: str, data: bytes, betas: Iterable[str]
@@ -178,7 +257,7 @@ class Connection:
                         status, headers = response.status_code, dict(response.headers)
                         said = await _read_up_to(pieces, _MAX_ERROR_BYTES)
                         failure = errors.error_from_response(self._endpoint, status, said, headers)
-                        if not is_retryable(status, headers):
+                        if isinstance(failure, errors.NoMessagesApi) or not is_retryable(status, headers):
                             raise failure
             except httpx2.RequestError as error:
                 if opened:  # it closed badly; what it sent has been read
@@ -226,11 +305,41 @@ class Connection:
             words = self._endpoint.hide_secrets(errors.describe_error(error))
             yield StreamBroken(reason=f"connection to {self._endpoint.shown_url} lost: {words}")
 
+    async def _read_completion(self, opened: _OpenResponse) -> AsyncGenerator[AnyEvent, None]:
+        """Yield the events of a message for a chat completion, the last of them `MessageFinished` or `StreamBroken`."""
+        import httpx2
+
+        parser, decoder, piece = SseParser(), CompletionDecoder(_new_id), opened.first
+        try:
+            if "text/event-stream" not in opened.response.headers.get("content-type", ""):
+                body = await opened.rest()
+                problem = name_foreign_body(body)
+                if problem is not None and problem.startswith("a web page"):
+                    raise errors.foreign_error(self.endpoint, problem)
+                for event in decoder.decode_whole(body):
+                    yield self._complete(event, opened)
+                return
+            while True:
+                for frame in parser.feed(piece):
+                    for event in decoder.decode(frame.data):
+                        yield self._complete(event, opened)
+                        if isinstance(event, MessageFinished | StreamBroken):
+                            return
+                piece = await anext(opened.pieces)
+        except StopAsyncIteration:
+            for event in decoder.finish():
+                yield self._complete(event, opened)
+        except EventTooLarge as error:
+            yield StreamBroken(reason=str(error))
+        except httpx2.RequestError as error:
+            words = self._endpoint.hide_secrets(errors.describe_error(error))
+            yield StreamBroken(reason=f"connection to {self._endpoint.shown_url} lost: {words}")
+
     def _complete(self, event: AnyEvent, opened: _OpenResponse) -> AnyEvent:
         """Add the request's id to an event, and hide secrets that the API repeats."""
         match event:
             case MessageStarted():
-                return msgspec.structs.replace(event, request_id=opened.response.headers.get("request-id"))
+                return msgspec.structs.replace(event, request_id=_request_id(opened.response))
             case StreamBroken(reason=reason):
                 return msgspec.structs.replace(event, reason=self._endpoint.hide_secrets(reason))
             case _:
@@ -290,6 +399,31 @@ async def _read_up_to(pieces: AsyncIterator[bytes], limit: int) -> bytes:
         if len(found) > limit:
             break
     return bytes(found)
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex[:24]
+
+
+def _request_id(response: httpx2.Response) -> str | None:
+    headers = response.headers
+    found = headers.get("request-id") or headers.get("x-request-id")
+    return str(found) if found else None
+
+
+def _parse_models(data: bytes) -> list[ServedModel]:
+    """Return the models of a list as OpenAI and the Messages API have it."""
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return []
+    rows = value.get("data") if isinstance(value, dict) else None
+    found = []
+    for row in rows if isinstance(rows, list) else []:
+        if isinstance(row, dict) and isinstance(name := row.get("id"), str):
+            sizes = [row.get(key) for key in _WINDOW_FIELDS]
+            found.append(ServedModel(name, next((size for size in sizes if type(size) is int and size > 0), None)))
+    return found
 
 
 def _parse_count(data: bytes) -> TokenCount | None:

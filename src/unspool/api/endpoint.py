@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,6 +19,9 @@ from unspool.errors import ApiFailed, UsageError
 
 if TYPE_CHECKING:
     import ssl
+
+Protocol: TypeAlias = Literal["messages", "completions", "any"]
+"""What a server speaks: the Messages API, OpenAI's chat completions, or whichever of the two it has, in this order."""
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 API_VERSION = "2023-06-01"
@@ -38,6 +41,12 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
     proxy: str | None = None
     certificates: str | None = None
     """A file of certificate authorities to trust as well."""
+    protocol: Protocol = "messages"
+    completions_path: str = "/v1/chat/completions"
+    key_setting: str = "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"
+    """The variable that the key is in, for hints."""
+    address_setting: str = "ANTHROPIC_BASE_URL"
+    """What sets the address, for hints."""
 
     def headers(self, betas: Iterable[str] = ()) -> dict[str, str]:
         """Return the headers of a request."""
@@ -87,12 +96,12 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
 def endpoint_from_environment(environment: Mapping[str, str]) -> Endpoint:
     """Return the API that an environment names: `ANTHROPIC_BASE_URL`, `_API_KEY`, `_AUTH_TOKEN`, `_CUSTOM_HEADERS`."""
     custom = _parse_headers(environment.get("ANTHROPIC_CUSTOM_HEADERS", ""))
-    key = _read_secret(environment, "ANTHROPIC_API_KEY")
-    token = _read_secret(environment, "ANTHROPIC_AUTH_TOKEN")
+    key = read_secret(environment, "ANTHROPIC_API_KEY")
+    token = read_secret(environment, "ANTHROPIC_AUTH_TOKEN")
     if not key and not token and not {name.lower() for name, _ in custom} & {"x-api-key", "authorization"}:
         hint = "set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"
         raise ApiFailed("no API key for the Messages API", hint=hint)
-    base = _check_base_url(environment.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL)
+    base = check_base_url(environment.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL)
     return Endpoint(
         base_url=base,
         key=key,
@@ -127,7 +136,8 @@ def ssl_context(certificates: str | None) -> ssl.SSLContext:
     return context
 
 
-def _check_base_url(url: str) -> str:
+def check_base_url(url: str, setting: str = "ANTHROPIC_BASE_URL") -> str:
+    """Return the address of an API without a slash at its end; `UsageError` if it is none."""
     try:
         parts = urlsplit(url.strip())
         sound = parts.scheme in ("http", "https") and parts.hostname and not parts.username and not parts.query
@@ -135,11 +145,12 @@ def _check_base_url(url: str) -> str:
     except ValueError:
         sound = False
     if not sound:  # it is not repeated in the message: it may hold a password
-        raise UsageError("ANTHROPIC_BASE_URL is not a URL", hint=f"set it to a URL like `{DEFAULT_BASE_URL}`")
+        raise UsageError(f"{setting} is not a URL", hint=f"set it to a URL like `{DEFAULT_BASE_URL}`")
     return url.strip().rstrip("/")
 
 
-def _read_secret(environment: Mapping[str, str], name: str) -> str | None:
+def read_secret(environment: Mapping[str, str], name: str) -> str | None:
+    """Return a key from the environment; `UsageError` if no header can hold it."""
     value = environment.get(name, "").strip()
     if value and not (value.isascii() and value.isprintable()):
         raise UsageError(f"{name} contains characters that are not allowed in a header")

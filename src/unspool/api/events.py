@@ -196,6 +196,8 @@ def message_to_events(data: bytes) -> Iterator[AnyEvent]:
 _PAGE = re.compile(rb"\s*<(!doctype|html|head|body|\?xml)", re.IGNORECASE)
 _PAGE_TITLE = re.compile(rb"<title>([^<]{1,200})", re.IGNORECASE)
 _TITLE_BYTES = 1 << 14
+OPENAI_FORMAT = "OpenAI's format (`choices`), not with a message"
+NO_SUCH_ADDRESS = "that it does not know this address"
 
 
 def name_foreign_body(data: bytes) -> str | None:
@@ -213,5 +215,7 @@ def name_foreign_body(data: bytes) -> str | None:
 def name_foreign_object(value: Json) -> str | None:
     """Return which other API an object is of; None if it is of none that is known."""
     if "choices" in value or str(value.get("object", "")).startswith("chat.completion"):
-        return "OpenAI's format (`choices`), not with a message"
-    return None
+        return OPENAI_FORMAT
+    error = value.get("error")
+    # LM Studio says so with status 200.
+    return NO_SUCH_ADDRESS if isinstance(error, str) and error.lower().startswith("unexpected endpoint") else None

@@ -115,6 +115,11 @@ def refused_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--force", is_flag=True, help="Resume even if another process seems to use the session")
 @click.option("--session-id", metavar="UUID", help="Id of the new session")
 @click.option("--model", metavar="NAME", help="Model name, or opus, sonnet, haiku; script:FILE for a scripted model")
+@click.option(
+    "--endpoint",
+    metavar="SERVER",
+    help="Where the model runs: ollama, vllm, litellm, llama.cpp, openrouter, openai or a URL",
+)
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Value of `${NAME}` in a script")
 @click.option(
     "--allowedTools",
@@ -209,9 +214,9 @@ def chat(**flags: Any) -> None:
     $ git diff | unspool chat -p "Review this." --output-format json
     $ unspool chat --continue
 
-    Set the key in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, and another endpoint in ANTHROPIC_BASE_URL. Exit codes: 0
-    done, 1 a limit was reached, 2 usage or no key, 3 session not found, 4 not writable, 5 refused, 6 API error, 130
-    interrupted.
+    Set the key in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, and another endpoint in ANTHROPIC_BASE_URL. `--endpoint`
+    names other servers; each has its own key. Exit codes: 0 done, 1 a limit was reached, 2 usage or no key, 3 session
+    not found, 4 not writable, 5 refused, 6 API error, 130 interrupted.
     """
     import asyncio  # start-up: it costs five times what Python itself does, also for `--help`
 
@@ -230,7 +235,11 @@ async def _run(flags: dict[str, Any]) -> int:
         context = open_chat.FolderContext(chat_options.config, chat_options.cwd, environment)
         click.echo(clean(open_chat.explain_call(flags["explain"], chat_options.settings, context)))
         return 0
-    async with start.open_model(flags["model"] or "", environment, values) as model:
+    opening = start.open_model(flags["model"] or "", environment, values, flags["endpoint"], quick=flags["probe"])
+    async with opening as model:
+        if flags["endpoint"]:
+            chat_options = await start.choose_model(chat_options, model)
+            environment = start.without_key(environment, model)
         runtime = ChatRuntime(model, chat_options.config, chat_options.cwd, environment)
         if flags["probe"]:
             return await _probe(model, resolve_model(chat_options.settings.model or DEFAULT_MODEL))
@@ -240,12 +249,17 @@ async def _run(flags: dict[str, Any]) -> int:
 
 
 async def _probe(model: Model, name: str) -> int:
-    from unspool.client.ui import probe_endpoint
+    from unspool.client.ui import endpoint_probe
 
-    click.echo(f"model: {clean_line(name)}")
-    async for feature, outcome in probe_endpoint(model, name):
-        click.echo(f"{feature:<32}{clean_line(outcome)}")
-    return 0
+    for line in endpoint_probe.describe_endpoint(model, name):
+        click.echo(clean_line(line))
+    findings = []
+    async for finding in endpoint_probe.probe_endpoint(model, name):
+        click.echo(f"{finding.feature:<32}{clean_line(finding.outcome)}")
+        findings.append(finding)
+    for line in await endpoint_probe.find_advice(model, name, findings):
+        click.echo(clean_line(line))
+    return 0 if findings[0].works else 6
 
 
 def _parse_options(flags: dict[str, Any]) -> ChatOptions:
@@ -284,7 +298,7 @@ def _parse_settings(flags: dict[str, Any]) -> ChatSettings:
             raise UsageError(f"folder not found: `{folder}`", hint="pass an existing folder to `--add-dir`")
     cost = flags["max_cost"]
     return ChatSettings(
-        model=_model_name(flags["model"]),
+        model=_model_name(flags["model"], is_own_server=flags["endpoint"] is not None),
         mode="bypassPermissions" if flags["skips"] else flags["permission_mode"],
         max_steps=flags["max_turns"],
         max_total_tokens=flags["max_tokens"],
@@ -373,11 +387,11 @@ def _read_settings(given: str | None) -> bytes | None:
     return text.encode()
 
 
-def _model_name(flag: str | None) -> str:
-    """Return the model that the flag or the environment names."""
+def _model_name(flag: str | None, *, is_own_server: bool) -> str:
+    """Return the model that the flag or the environment names; the environment's is for Anthropic's API only."""
     # A script answers for any model: what it is asked for stays that of the environment.
     name = flag if flag and not flag.startswith("script:") else None
-    return name or os.environ.get("ANTHROPIC_MODEL") or ""
+    return name or ("" if is_own_server else os.environ.get("ANTHROPIC_MODEL")) or ""
 
 
 def _parse_tool_names(names: str | None) -> tuple[str, ...] | None:

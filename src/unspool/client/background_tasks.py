@@ -5,13 +5,17 @@ Rules
   2. The end of a task is reported to the model once: before the next request of the session's own agent, or as the
      result of the tool call that waited for it.
   3. Nothing is left running when the session is closed.
+  4. A front end that listens is told of the end of a task at once.
+  5. A command in the foreground can be moved here while it runs (`move_to_background`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -49,6 +53,8 @@ class BackgroundTask:
         self.exit_code: int | None = None
         self.error: str | None = None
         self.ended = asyncio.Event()
+        self.began_at = time.monotonic()
+        self.ended_at: float | None = None
         self.job: asyncio.Task[None] | None = None
 
     async def start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -56,6 +62,11 @@ class BackgroundTask:
         self.job = asyncio.ensure_future(work)
         # A job that is cancelled before its first step never runs its `finally`: the task would not end.
         await asyncio.sleep(0)
+
+    @property
+    def seconds(self) -> float:
+        """How long it has run, or has run in all."""
+        return (time.monotonic() if self.ended_at is None else self.ended_at) - self.began_at
 
     def current_output(self) -> str:
         """Return the output so far."""
@@ -89,6 +100,33 @@ class BackgroundTasks:
         self._tasks: dict[str, BackgroundTask] = {}
         self._unreported: list[BackgroundTask] = []
         self._leftovers: list[LeftoverProcess] = []
+        self._foreground: dict[str, asyncio.Event] = {}
+        """For each command in the foreground, by its call, what is set to move it to the background."""
+        self._listeners: list[Callable[[BackgroundTask], None]] = []
+
+    def listen(self, listener: Callable[[BackgroundTask], None]) -> None:
+        """Call a function whenever a task has ended by itself."""
+        self._listeners.append(listener)
+
+    @contextmanager
+    def foreground(self, call_id: str) -> Iterator[asyncio.Event]:
+        """Register a command that runs in the foreground; the event is set if it is to move to the background."""
+        moved = self._foreground[call_id] = asyncio.Event()
+        try:
+            yield moved
+        finally:
+            del self._foreground[call_id]
+
+    @property
+    def has_foreground(self) -> bool:
+        """Whether a command runs in the foreground."""
+        return bool(self._foreground)
+
+    def move_to_background(self) -> int:
+        """Move all commands of the foreground to the background; return how many there are."""
+        for moved in self._foreground.values():
+            moved.set()
+        return len(self._foreground)
 
     def new_id(self, letter: str = "b") -> str:
         """Return an id that no task has: `b1f09ac`."""
@@ -111,14 +149,22 @@ class BackgroundTasks:
     def end(self, task: BackgroundTask, status: str, *, report: bool = True) -> None:
         """Mark a task as ended; the model is told before its next request, unless it knows already."""
         task.status = status
+        task.ended_at = time.monotonic()
         task.ended.set()
         if report:
             self._unreported.append(task)
+            for listener in self._listeners:
+                listener(task)
 
     def take_ended(self) -> list[BackgroundTask]:
         """Return the tasks that ended since the last call. Only the session's own agent calls this."""
         ended, self._unreported = self._unreported, []
         return ended
+
+    def report(self, task: BackgroundTask) -> None:
+        """Tell the model of the end of a task that the user has stopped, before its next request."""
+        if task not in self._unreported:
+            self._unreported.append(task)
 
     def mark_reported(self, task: BackgroundTask) -> None:
         """Note that the model knows how a task has ended."""

@@ -31,7 +31,7 @@ from unspool.client.loop.usage_totals import UsageSums
 from unspool.client.permissions.paths import resolve_path
 from unspool.client.protocols import NoUser, UserInterface
 from unspool.client.session.file_backups import FileBackups
-from unspool.client.session.prompt_history import append_prompt, is_command, text_as_typed
+from unspool.client.session.prompt_history import HistoryPlace, append_prompt, is_command, text_as_typed
 from unspool.client.session.registration import AnnouncedUser, SessionRegistration, git_branch, session_slug
 from unspool.client.session.transcript import (
     MessageList,
@@ -90,6 +90,8 @@ class Chat:
         self._session_source: str | None = "resume" if resumed else "startup"
         """What the `SessionStart` hooks are told with the first prompt; None: they were."""
         self._is_busy = False
+        self.pasted: dict[int, str] = {}
+        """Texts that the user pasted, by number: the history shows a placeholder for each. The front end adds them."""
         self._last_prompt = ""
         self._restated_at = 0
         self._background_usage: list[UsageSums] = []
@@ -337,7 +339,8 @@ class Chat:
             self.restate()  # the last `last-prompt` line names the leaf that is resumed: it was on the other branch
             self._from_other_line = False
         if self.settings.interactive:
-            append_prompt(self.workspace.config, text, self.workspace.root, self.session_id, self.runtime.now())
+            place = HistoryPlace(self.workspace.config, self.workspace.root, self.session_id, self.runtime.now())
+            append_prompt(place, text, self.pasted)
         return text, uuid
 
     @contextmanager

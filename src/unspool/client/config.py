@@ -82,6 +82,8 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The model to continue with when the first one is overloaded or not offered."""
     output_schema: dict[str, Any] | None = None
     """The JSON schema of the answer, which the model gives by a tool call."""
+    only_model: bool = False
+    """Whether the endpoint is not Anthropic's: `opus`, `sonnet` and `haiku` then mean the chat's own model."""
     interactive: bool = False
     """Whether a user types the prompts: then they are added to `history.jsonl`."""
 

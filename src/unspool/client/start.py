@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from unspool.client.config import ChatOptions, ChatRuntime
 from unspool.client.headless import control_protocol
 from unspool.client.headless.initialize_request import parse_initialization
@@ -19,6 +21,7 @@ from unspool.client.headless.run import HeadlessRun, read_messages
 from unspool.client.headless.stream_json import encode_line
 from unspool.client.prompt.agent_definitions import parse_agents
 from unspool.client.ui import open_chat
+from unspool.display import clean_line
 from unspool.errors import ApiFailed, UsageError
 
 if TYPE_CHECKING:
@@ -26,24 +29,69 @@ if TYPE_CHECKING:
     from unspool.client.ui.terminal import Surface, Terminal
 
 _SCRIPT_PREFIX = "script:"
+_MAX_NAMES = 20
 
 
 @asynccontextmanager
-async def open_model(name: str, environment: Mapping[str, str], values: Mapping[str, str]) -> AsyncIterator[Model]:
-    """Open a connection to the API, or a scripted model (`script:FILE`)."""
+async def open_model(
+    name: str,
+    environment: Mapping[str, str],
+    values: Mapping[str, str],
+    server: str | None = None,
+    *,
+    quick: bool = False,
+) -> AsyncIterator[Model]:
+    """Open a connection to the API, to a server that `--endpoint` names, or a scripted model (`script:FILE`).
+
+    A `quick` connection does not wait for a server that does not answer.
+    """
     if name.startswith(_SCRIPT_PREFIX):
         from unspool.api.scripted import ScriptedModel, load_script
 
         yield ScriptedModel(load_script(Path(name.removeprefix(_SCRIPT_PREFIX)), values))
         return
-    from unspool.api import Connection, endpoint_from_environment
+    from unspool.api import (
+        DEFAULT_RETRY,
+        QUICK_RETRY,
+        Connection,
+        endpoint_from_environment,
+        endpoint_from_name,
+    )
 
     try:
-        endpoint = endpoint_from_environment(environment)
+        endpoint = endpoint_from_name(server, environment) if server else endpoint_from_environment(environment)
     except ApiFailed as failed:  # no request was sent yet: what is missing is a setting
         raise UsageError(failed.message, hint=failed.hint) from None
-    async with Connection(endpoint) as connection:
+    async with Connection(endpoint, retry=QUICK_RETRY if quick else DEFAULT_RETRY) as connection:
         yield connection
+
+
+async def choose_model(options: ChatOptions, model: Model) -> ChatOptions:
+    """Return the options with a model that a server of `--endpoint` has, and with the context window it says."""
+    from unspool.api import Connection
+
+    settings, served = options.settings, []
+    try:
+        served = await model.models() if isinstance(model, Connection) else []
+    except ApiFailed:
+        if not settings.model:
+            raise
+    name = settings.model
+    if not name:
+        if len(served) != 1:
+            names = ", ".join(found.name for found in served[:_MAX_NAMES]) or "it lists none"
+            raise UsageError("missing option --model", hint=f"choose one of its models: {clean_line(names)}")
+        name = served[0].name
+    window = settings.window or next((found.window for found in served if found.name == name), None)
+    return options._replace(settings=msgspec.structs.replace(settings, model=name, window=window, only_model=True))
+
+
+def without_key(environment: Mapping[str, str], model: Model) -> dict[str, str]:
+    """Return the environment without the key of the endpoint: commands that the model runs are not to see it."""
+    from unspool.api import Connection
+
+    hidden = model.endpoint.key_setting if isinstance(model, Connection) else None
+    return {name: value for name, value in environment.items() if name != hidden}
 
 
 async def run_headless(options: ChatOptions, runtime: ChatRuntime, complain: Callable[[str, str | None], None]) -> int:

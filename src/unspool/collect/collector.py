@@ -5,7 +5,8 @@
 Rules
   1. A killed collector loses nothing and sends nothing twice. `STEPS` names the points where the tests kill it.
   2. The outbox is bounded. When it is full no further segment is made: newer lines stay in their file and the archive.
-  3. Times are written into segments and never compared: a clock that was moved changes nothing.
+  3. Times are written into segments and not compared: a clock that was moved changes nothing, but for when the last
+     line of a file that rests is sent without its end (`segment_maker.py`).
 """
 
 from __future__ import annotations

@@ -103,6 +103,14 @@ def read_enrolment(folder: Path) -> Enrolment:
     return enrolment
 
 
+def remove_enrolment(folder: Path) -> None:
+    """Remove the enrolment of a data folder and what was remembered of sending, which is of no use without it."""
+    with raise_unwritable(f"cannot remove `{folder / NAME}`"):
+        # The enrolment last: killed before, the next `leave` does the rest.
+        for name in ("collect.db", "collect.db-wal", "collect.db-shm", NAME):
+            (folder / name).unlink(missing_ok=True)
+
+
 def _create_enrolment(folder: Path, request: EnrolmentRequest, environment: Mapping[str, str]) -> Enrolment:
     org, device = request.org or "default", request.device or secrets.token_hex(8)
     for name, value in (("org", org), ("device", device)):

@@ -56,8 +56,7 @@ def read_manifests(
 ) -> Iterator[DeviceManifest]:
     """Yield the manifests of all devices; the name and error of a damaged one is added to a list, or raised."""
     for listed in object_store.names(FOLDER):
-        data = object_store.get(listed.name)
-        if data is None or not listed.name.endswith(".json"):
+        if not listed.name.endswith(".json") or (data := object_store.get(listed.name)) is None:
             continue
         try:
             yield decode_manifest(data, listed.name)

@@ -9,14 +9,14 @@ Rules
      bytes on disk.
   4. A put that is refused because the name is taken may repeat our own, whose response was lost. The caller compares
      the bytes (`upload.py`).
-  5. An object put into a folder is on its disk before `put_new` returns.
+  5. An object put into a folder is on its disk before `put_new` returns, and only its owner may read it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -114,7 +114,16 @@ class SegmentStore:
                 obstore.put(self._store, name, data, mode="overwrite" if self._folder else mode)
             except (PreconditionError, FileNotFoundError):
                 return False
+        self._make_private(name)
         return True
+
+    def overwrite(self, name: str, data: bytes) -> None:
+        """Put an object whether or not there is one."""
+        import obstore
+
+        with self._translate_errors():
+            obstore.put(self._store, name, data, use_multipart=False)
+        self._make_private(name)
 
     def names(self, prefix: str, after: str | None = None) -> Iterator[ListedObject]:
         """Yield the objects below a prefix of whole folder names (`segments/acme`), or those of them after a name."""
@@ -153,8 +162,8 @@ class SegmentStore:
         import obstore
 
         name = f"{PROBES}/{name}.clock"
+        self.overwrite(name, b"now\n")
         with self._translate_errors():
-            obstore.put(self._store, name, b"now\n")
             return obstore.head(self._store, name)["last_modified"]
 
     def _flush(self, name: str) -> None:
@@ -162,12 +171,20 @@ class SegmentStore:
         if self._folder is None:
             return
         path = self._folder / name
+        self._make_private(name)
         try:
             flush(path)
             # The folder as well: without it the new name may be lost in a power failure.
             flush_folder(path.parent)
         except OSError as error:
             raise ObjectStoreFailed(f"cannot flush `{path}`: {error_reason(error)}", hint=_LATER) from None
+
+    def _make_private(self, name: str) -> None:
+        """Let only the owner read an object in a folder: the library creates files that everybody may read."""
+        if self._folder is not None:
+            # An object of another user is that user's to protect.
+            with suppress(PermissionError, FileNotFoundError):
+                (self._folder / name).chmod(0o600)
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
@@ -225,7 +242,8 @@ def _open_folder(url: str, path: Path, store_class: Any) -> ObjectStore:
     if not path.is_absolute():
         raise UsageError(f"not a folder URL: `{url}`", hint="use `file:///folder`, with three slashes")
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        # A folder that is there already keeps its mode: whoever made it may share it on purpose.
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ObjectStoreFailed(f"cannot create `{path}`: {error_reason(error)}") from None
     store: ObjectStore = store_class(str(path))

@@ -10,6 +10,10 @@ Rules
   5. A piece ends with a line, after about `size` bytes. A longer line has a piece of its own.
   6. Nothing leaves unredacted. A line that is too long to be redacted becomes a marker (`oversized`).
   7. Blank lines are left out; every other line is in exactly one piece.
+  8. A line without an end is left for later, because Claude Code may still write it. In a file that nobody has changed
+     for long (`SegmentTools.is_resting`) it is sent as it is. If the file goes on after all, so do the segments.
+  9. A file may be rewritten in the middle, without a change of its samples. When the store has found that (`sync
+     --deep`), it begins a generation, and every byte of it is compared with the one before.
 """
 
 from __future__ import annotations
@@ -30,7 +34,13 @@ from unspool.collect.segments import (
     segment_digest,
 )
 from unspool.collect.selection import CollectCandidate
-from unspool.collect.source_bytes import SourceContent, open_content, read_whole_source, without_torn_line
+from unspool.collect.source_bytes import (
+    SourceContent,
+    begin_equally,
+    open_content,
+    read_whole_source,
+    without_torn_line,
+)
 from unspool.collect.state import CollectedSpan, CollectorState, StreamState, WaitingSegment
 from unspool.errors import UnspoolError
 from unspool.read import MAX_LINE, SAMPLE_SIZE
@@ -141,6 +151,8 @@ class SegmentTools(NamedTuple):
     size: int = SIZE
     offsets: Mapping[str, int] = {}
     """By path: the offset up to which a foreign collector has sent a file (`foreign_offsets.py`)."""
+    is_resting: Callable[[int], bool] = lambda _: False
+    """Returns whether a file that changed last at this time, in nanoseconds since 1970, is taken for finished."""
 
 
 class MadeSegments(NamedTuple):
@@ -224,7 +236,9 @@ class SegmentMaker:
             name = stream_name(self._tools.enrolment, candidate)
             done = candidate.generation - 1 if candidate.is_lines else 0
             # The usual case, without reading the file: the store says of it what it said when it was last collected.
-            if (name, done, candidate.seen) in self._seen or (candidate.is_lines and not candidate.offset and not done):
+            seen = self._describe(candidate)
+            has_lines = not candidate.is_lines or candidate.offset or done or self._rests(candidate)
+            if (name, done, seen) in self._seen or not has_lines:
                 continue
             holes: list[UnspoolError] = []
             try:
@@ -247,28 +261,69 @@ class SegmentMaker:
         # A foreign collector's offset is one in the current file: earlier generations are not sent either.
         if self._tools.offsets.get(candidate.path) and not stream.sequence:
             first = candidate.generation
+        before: SourceContent | None = None
         for generation in range(first, candidate.generation + 1):
-            content = open_content(self._tools.archive, candidate, generation, holes)
             is_over = generation < candidate.generation
+            end = None if is_over else self._end_of_file(stream.id, candidate, holes)
+            content = open_content(self._tools.archive, candidate, generation, holes, end)
             # A torn line that the next generation completes is sent there, whole: here it would be a second copy.
-            if is_over and content is not None:
+            if is_over and content is not None and not self._is_sent(stream.id, content):
                 content = without_torn_line(
                     content, open_content(self._tools.archive, candidate, generation + 1, holes)
                 )
-            seen = "" if is_over else candidate.seen
+            seen = "" if is_over else self._describe(candidate)
             if content is not None and content.end:
-                yield from self._generation_segments(stream.id, candidate, content, seen)
+                rewritten = self._rewritten_generation(stream.id, before, content)
+                yield from self._generation_segments(stream.id, candidate, content, seen, rewritten)
                 if stream.id in self.changed:
                     return
             if is_over:
                 self._state.finish(stream.id, generation)
+            before = content
+
+    def _rests(self, candidate: CollectCandidate) -> bool:
+        """Return whether a file ends with a line that has no end, and that nobody will complete."""
+        has_tail = candidate.is_lines and candidate.size > candidate.offset and not candidate.gone
+        return has_tail and self._tools.is_resting(candidate.modified)
+
+    def _describe(self, candidate: CollectCandidate) -> str:
+        """Return a text that changes whenever there is something new to collect."""
+        return f"{candidate.seen}:{candidate.size}" if self._rests(candidate) else candidate.seen
+
+    def _end_of_file(self, stream_id: int, candidate: CollectCandidate, holes: list[UnspoolError]) -> int:
+        """Return how far the current generation is collected: to its last whole line, or further if it rests."""
+        if self._rests(candidate):
+            return candidate.size
+        # Touched since its last line was sent as it is: that line must not look as if the file had been cut.
+        longer = [span for span in self._state.spans(stream_id) if candidate.offset < span.end <= candidate.size]
+        if not longer:
+            return candidate.offset
+        content = open_content(self._tools.archive, candidate, candidate.generation, holes, candidate.size)
+        span = self._continued_span(longer, content) if content is not None else None
+        return span.end if span is not None else candidate.offset
+
+    def _is_sent(self, stream_id: int, content: SourceContent) -> bool:
+        span = self._continued_span(self._state.spans(stream_id), content)
+        return span is not None and span.end == content.end
+
+    def _rewritten_generation(self, stream_id: int, before: SourceContent | None, content: SourceContent) -> int | None:
+        """Return the generation that a source seems to continue by its samples, and does not by its bytes."""
+        span = self._continued_span(self._state.spans(stream_id), before) if before is not None else None
+        if before is None or span is None or span.end > content.end or begin_equally(before, content, span.end):
+            return None
+        return span.generation
 
     def _generation_segments(
-        self, stream_id: int, candidate: CollectCandidate, content: SourceContent, seen: str
+        self,
+        stream_id: int,
+        candidate: CollectCandidate,
+        content: SourceContent,
+        seen: str,
+        rewritten: int | None = None,
     ) -> Iterator[MadeSegments]:
-        """Make segments of what is new in one generation of a file."""
+        """Make segments of what is new in one generation of a file; it does not continue the one named `rewritten`."""
         spans, sequence = self._state.spans(stream_id), None
-        span = self._continued_span(spans, content)
+        span = self._continued_span([span for span in spans if span.generation != rewritten], content)
         if span is None and not seen and self._is_covered(spans, stream_id, content):
             return
         start = span.end if span else self._first_offset(candidate, content, spans)

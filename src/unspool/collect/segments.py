@@ -26,7 +26,7 @@ from typing import NamedTuple
 import msgspec
 
 from unspool.errors import Unreadable
-from unspool.store.archive import compress, decompress_at_most, frame_errors
+from unspool.store.archive import compress, decompress_pieces, frame_errors
 
 VERSION = 1
 FOLDER = "segments"
@@ -38,6 +38,9 @@ FIRST = "0" * 64
 
 MOST = 512 * 1024 * 1024
 """Bytes that a segment may have when it is decompressed: the longest possible line with every character escaped."""
+_PER_BYTE, _PER_LINE, _SPARE = 6, 128, 1024 * 1024
+"""Bytes of a segment, at most, for each byte and line of its source: a character may become `\\u0000`, and a short
+secret a long marker, for which there is room to spare."""
 
 _LEVEL = 1
 """A quarter faster than 2, for a fiftieth more bytes."""
@@ -126,9 +129,7 @@ def pack_segment(header: SegmentHeader, lines: Iterable[SegmentLine]) -> bytes:
 
 def unpack_segment(data: bytes) -> Segment:
     """Decode an object; a damaged one, or one that is no segment, is `Unreadable`."""
-    text = _decompress(data)
-    first, _, rest = text.partition(b"\n")
-    header = _decode_header(first)
+    header, rest = _decompress(data)
     try:
         lines = _line.decode_lines(rest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -141,7 +142,7 @@ def unpack_segment(data: bytes) -> Segment:
 
 def unpack_header(data: bytes) -> SegmentHeader:
     """Return only the header of an object."""
-    return _decode_header(_decompress(data).partition(b"\n")[0])
+    return _decompress(data)[0]
 
 
 def segment_digest(data: bytes) -> str:
@@ -166,12 +167,24 @@ def parse_segment_name(name: str) -> SegmentName | None:
     return SegmentName(match[1], match[2], match[3], int(match[4]), match[5]) if match else None
 
 
-def _decompress(data: bytes) -> bytes:
-    # A segment of a machine that lies is only data: its size is bounded, whatever its frame claims.
+def _decompress(data: bytes) -> tuple[SegmentHeader, bytearray]:
+    """Return the header and the bytes after it, which are unpacked only as far as the header allows."""
+    # A segment of a machine that lies is only data: a frame of 133 kB once took 1.1 GB of memory.
     try:
-        return decompress_at_most(data, MOST)
+        pieces = decompress_pieces(data, MOST)
+        first, _, start = next(pieces, b"").partition(b"\n")
+        header = _decode_header(first)
+        rest = bytearray(start)
+        limit = _PER_BYTE * max(header.end - header.start, 0) + _PER_LINE * max(header.lines, 0) + _SPARE
+        for piece in pieces:
+            if len(rest) > limit:
+                break
+            rest += piece
     except frame_errors() as error:
         raise Unreadable(f"invalid segment: {error}") from None
+    if len(rest) > limit:
+        raise Unreadable(f"invalid segment: more than {limit:,} bytes for the lines that its header names")
+    return header, rest
 
 
 def _decode_header(line: bytes) -> SegmentHeader:

@@ -31,14 +31,21 @@ def service_commands(path: Path, platform: str) -> tuple[str, str]:
     return f"systemctl --user enable --now {UNIT}", f"systemctl --user disable --now {UNIT}"
 
 
+_TEMPORARY = ("/tmp/", "/var/tmp/")
+
+
 def _systemd(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    words = [*command, *environment.values()]
+    # A private `/tmp` would be another folder than the one that the command names.
+    uses_temporary = any(f"{word.removeprefix('file://')}/".startswith(_TEMPORARY) for word in words)
+    private = "" if uses_temporary else "PrivateTmp=true\n"
     variables = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in environment.items())
     return (
         "[Unit]\nDescription=Send Claude Code sessions to the team's object store\nAfter=network-online.target\n\n"
         f"[Service]\nExecStart={' '.join(map(_quoted, command))}\n{variables}"
         # Exit code 2 is a wrong command line: starting it again cannot help.
         "Restart=on-failure\nRestartSec=60\nRestartPreventExitStatus=2\nNice=10\nIOSchedulingClass=idle\n"
-        "NoNewPrivileges=true\nPrivateTmp=true\n\n"
+        f"NoNewPrivileges=true\n{private}\n"
         "[Install]\nWantedBy=default.target\n"
     )
 

@@ -5,7 +5,8 @@ Rules
      happened to the file.
   2. Without the archive the file is read, and checked again after each piece: bytes that may belong to another file are
      not returned.
-  3. Only what the store has read is returned: whole lines. Of a finished generation, everything.
+  3. Only what the store has read is returned: whole lines. Of a finished generation, and of a file that rests,
+     everything.
 """
 
 from __future__ import annotations
@@ -65,12 +66,12 @@ class ArchivedContent:
 class FileContent:
     """A file on disk, as long as it is the one that the store has read."""
 
-    def __init__(self, candidate: CollectCandidate) -> None:
+    def __init__(self, candidate: CollectCandidate, end: int) -> None:
         self._path = candidate.path
         self._position = Position(
             candidate.offset, candidate.device, candidate.inode, candidate.head, candidate.boundary
         )
-        self.end = candidate.offset
+        self.end = end
 
     def pieces(self, start: int) -> Iterator[bytes]:
         """Yield the bytes from an offset to the end; `Unreadable` if the file was replaced or truncated."""
@@ -90,17 +91,33 @@ class FileContent:
 
 
 def open_content(
-    archive: Archive, candidate: CollectCandidate, generation: int, holes: list[UnspoolError]
+    archive: Archive,
+    candidate: CollectCandidate,
+    generation: int,
+    holes: list[UnspoolError],
+    end: int | None = None,
 ) -> SourceContent | None:
-    """Return the bytes of a generation of a file of lines; None if neither archive nor disk has them."""
+    """Return the bytes of a generation of a file of lines; None if neither archive nor disk has them.
+
+    Those of the current generation go up to `end`, by default to the end of its last whole line.
+    """
     is_over = generation < candidate.generation
+    end = candidate.offset if end is None else end
     if is_over or candidate.archived:
         try:
             about = archive.find(candidate.path, generation)
         except NotFound:
             return None
-        return ArchivedContent(archive, about, None if is_over else candidate.offset, holes)
-    return None if candidate.gone else FileContent(candidate)
+        return ArchivedContent(archive, about, None if is_over else min(end, archive.length(about)), holes)
+    return None if candidate.gone else FileContent(candidate, end)
+
+
+def begin_equally(one: SourceContent, other: SourceContent, length: int) -> bool:
+    """Return whether two generations have the same first bytes, each of them compared."""
+    return all(
+        one.sample(start, min(start + _PIECE, length)) == other.sample(start, min(start + _PIECE, length))
+        for start in range(0, length, _PIECE)
+    )
 
 
 def without_torn_line(content: SourceContent, after: SourceContent | None) -> SourceContent:

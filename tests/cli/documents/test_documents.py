@@ -58,11 +58,13 @@ CASES: dict[str, list[str]] = {
     "collect": [],
     "collect-status": [],
     "collect-enrol": [],
+    "collect-leave": [],
     "lake-init": [],
     "lake-ingest": [],
     "lake-compact": [],
     "lake-vacuum": [],
     "lake-verify": [],
+    "lake-status": [],
 }  # fmt: skip
 """The documents, and commands that write each. Those without a command have a test of their own below."""
 
@@ -244,6 +246,8 @@ def test_what_a_collector_and_a_lake_say_are_documents(run: Run, tmp_path: Path)
     check("lake-compact", run("lake", "compact", "--lake", lake, "--older-than", "0", "--json").out)
     check("lake-vacuum", run("lake", "vacuum", "--lake", lake, "--json").out)
     check("lake-verify", run("lake", "verify", "--lake", lake, "--from", url, "--json").out)
+    check("lake-status", run("lake", "status", "--lake", lake, "--from", url, "--json").out)
+    check("collect-leave", run("collect", "leave", "--json").out)
     check("sql", run("lake", "sql", "--lake", lake, "SELECT count(*) AS n FROM entries", "--json").out)
 
 

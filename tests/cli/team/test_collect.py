@@ -6,10 +6,12 @@ import json
 import socket
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.cli.conftest import Run
 from tests.collect.machine import folder_place, rows
+from unspool.cli.team.collect import _NOT_FOR_SERVICE, collect
 from unspool.collect.state import collector_lock
 from unspool.testing.build import assistant, session, user
 
@@ -76,6 +78,26 @@ def test_a_store_that_cannot_be_reached_is_named_and_what_waits_is_sent_later(
     assert json.loads(done.out)["pending"] == 1
 
 
+def test_a_machine_does_not_leave_while_something_waits(run: Run, config: Path, tmp_path: Path) -> None:
+    names = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    assert run("collect", "--to", "s3://b/p", "--config-dir", config, **names).code == 6
+    refused = run("collect", "leave")
+    assert (refused.code, refused.out) == (5, "")
+    assert "1 segments wait to be sent" in refused.err
+    done = run("collect", "leave", "--yes", "--json", **names)
+    assert "`s3://b/p` was not told" in done.err
+    assert (json.loads(done.out)["dropped"], json.loads(done.out)["told"]) == (1, [])
+
+
+def test_status_is_told_to_prometheus(run: Run, config: Path, tmp_path: Path) -> None:
+    assert run("collect", "--to", f"file://{tmp_path}/lake", "--config-dir", config, "--org", "acme").code == 0
+    lines = run("collect", "--status", "--prometheus").out.splitlines()
+    (segments,) = [line for line in lines if line.startswith("unspool_collect_segments{")]
+    assert f'{{to="file://{tmp_path}/lake",org="acme",device="' in segments
+    assert segments.endswith("} 1")
+    assert "# TYPE unspool_collect_confirmed_timestamp_seconds gauge" in lines
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -109,6 +131,28 @@ def test_the_system_is_told_how_to_start_it(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "home" / ".config" / "systemd" / "user" / "unspool-collect.service").exists()
     assert run("collect", "uninstall").code == 0
     assert run("collect", "uninstall").code == 1
+
+
+def test_the_service_runs_with_every_option_of_the_command(run: Run, tmp_path: Path) -> None:
+    values = {
+        click.STRING: "name",
+        click.INT: "5000",
+        click.FLOAT: "7.5",
+    }
+    given: list[str] = []
+    for option in collect.params:
+        if not isinstance(option, click.Option) or option.name in _NOT_FOR_SERVICE:
+            continue
+        given.append(option.opts[0])
+        if not option.is_flag:
+            kind = next((kind for kind in values if kind.name.split()[0] in option.type.name), click.STRING)
+            is_path = isinstance(option.type, click.Path) or option.name == "config_dirs"
+            given.append(f"{tmp_path}/{option.name}" if is_path else values[kind])
+    printed = run("collect", "install", "--to", "s3://b", "--print", *given)
+    (line,) = [line for line in printed.out.splitlines() if line.startswith("ExecStart=")]
+    words = line.removeprefix("ExecStart=").strip('"').split('" "')
+    assert words[words.index("--follow") + 1 :] == given
+    assert {"--segment-size", "--outbox-size", "--every", "--deep", "--org", "--emails"} <= set(given)
 
 
 def test_credentials_come_from_a_file_that_nobody_else_may_read(run: Run, config: Path, tmp_path: Path) -> None:

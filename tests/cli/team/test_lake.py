@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import unspool
 from tests.cli.conftest import Run
 from tests.faults.world import World
 
@@ -41,6 +42,44 @@ def test_from_a_collector_to_an_answer(run: Run, sent: str, tmp_path: Path) -> N
         assert run("lake", command[0], "--lake", lake, *command[1:], "--json").code == 0
     assert json.loads(run("lake", "sql", "--lake", lake, query, "--json").out)["items"] == rows
     assert run("lake", "verify", "--lake", lake, "--from", sent).code == 0
+
+
+def test_status_says_what_each_device_has_sent_and_what_is_not_in_the_tables(
+    run: Run, sent: str, tmp_path: Path
+) -> None:
+    arguments = ("lake", "status", "--lake", tmp_path / "lake", "--from", sent)
+    (before,) = json.loads(run(*arguments, "--json").out)["items"]
+    assert (before["sent_segments"], before["segments"], before["backlog_segments"]) == (2, 0, 2)
+    assert before["backlog_lines"] == before["sent_lines"] > 0
+    assert (before["org"], before["user"], before["collector"]) == ("acme", "ada", unspool.__version__)
+    assert before["claude_code"] in ("2.0.76", "2.1.325")
+    assert before["seen_at"] is not None
+    assert run("lake", "ingest", "--from", sent, "--to", tmp_path / "lake").code == 0
+    (after,) = json.loads(run(*arguments, "--json").out)["items"]
+    assert (after["segments"], after["backlog_segments"], after["backlog_lines"]) == (2, 0, 0)
+    assert run(*arguments).out.splitlines()[1].split()[-4:] == ["2", "2", "0", "0"]
+    metrics = run(*arguments, "--prometheus").out.splitlines()
+    labels = f'org="acme",user="ada",device="{after["device"]}"'
+    assert f"unspool_lake_device_ingested_segments{{{labels}}} 2" in metrics
+    assert "# TYPE unspool_lake_device_backlog_segments gauge" in metrics
+
+
+def test_a_machine_that_leaves_tells_the_store_and_forgets_its_key(run: Run, sent: str, tmp_path: Path) -> None:
+    (own,) = tmp_path.rglob("enrolment.json")
+    done = run("collect", "leave")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("left acme; what device ")
+    assert not own.exists()
+    assert list(own.parent.glob("collect.db*")) == []
+    assert run("collect", "leave").code == 1
+    (device,) = json.loads(run("lake", "status", "--lake", tmp_path / "lake", "--from", sent, "--json").out)["items"]
+    assert (device["left"], device["sent_segments"]) == (True, 2)
+    assert (
+        "unspool_lake_devices 0"
+        in run("lake", "status", "--lake", tmp_path / "lake", "--from", sent, "--prometheus").out
+    )
+    again = run("collect", "--to", sent, "--config-dir", tmp_path / "config", "--org", "acme", "--json")
+    assert json.loads(again.out)["segments"] == 2  # another device: nothing of the old one is continued
 
 
 def test_sums_are_those_of_usage(run: Run, sent: str, tmp_path: Path) -> None:

@@ -414,7 +414,8 @@ def test_why_a_call_is_allowed_can_be_asked(chat: Chat) -> None:
 def test_what_an_endpoint_can_do_is_found_out(chat: Chat) -> None:
     with scripted({"default": "yes."}) as api:
         done = chat("--probe", ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="any")
-    told = dict(line.split("  ", 1) for line in done.out.splitlines()[1:])
+    assert done.out.startswith(f"endpoint: {api.url}\nmodel: ")
+    told = dict(line.split("  ", 1) for line in done.out.splitlines() if "  " in line)
     assert {feature: words.strip() for feature, words in told.items()}["counting tokens"] == "yes"
     assert done.code == 0
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any, TypeAlias
 
+from tests.client.conftest import Place
 from tests.pseudo_terminal import ENTER, PseudoTerminal
 
 
@@ -49,3 +54,30 @@ class Typed(PseudoTerminal):
         ready = "Esc: no"[: max(self.screen.columns - 41, 0)] or "↑ ↓"
         self.until(lambda: question in self.seen and ready in self.seen, f"{question!r} was not asked")
         self.press(key)
+
+
+TRUST = "Do you trust this folder?"
+Open: TypeAlias = Callable[..., AbstractContextManager[Typed]]
+
+
+def bash(command: str) -> dict[str, Any]:
+    return {"type": "tool_use", "name": "Bash", "input": {"command": command}}
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def decline_trust(place: Place) -> None:
+    """Answer the question whether the folder is trusted, as it was asked before."""
+    (place.root / "unspool").mkdir()
+    (place.root / "unspool" / "trusted.json").write_text(json.dumps({"declined": [str(place.work)]}))
+
+
+def unspool(place: Place, *arguments: str) -> str:
+    """Run another command of unspool in the folder; return what it prints."""
+    command = [sys.executable, "-m", "unspool", *arguments]
+    done = subprocess.run(
+        command, env=place.environment, cwd=place.work, capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout

@@ -5,7 +5,7 @@ from pathlib import Path
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from unspool.client.session.prompt_history import read_prompt_history
+from unspool.client.session.prompt_history import TypedPrompt, read_prompt_history
 from unspool.client.ui.completion import ChatCompleter, can_complete
 
 
@@ -37,4 +37,4 @@ def test_what_was_typed_in_this_folder_is_remembered(tmp_path: Path) -> None:
         '{"display":"one","timestamp":1,"project":"/work"}\n{"display":"one","timestamp":2,"project":"/work"}\n'
         'broken\n{"display":"other","timestamp":3,"project":"/else"}\n{"display":"two","timestamp":4,"project":"/work"}'
     )
-    assert read_prompt_history(path, "/work") == ["one", "two"]
+    assert read_prompt_history(path, "/work") == [TypedPrompt("one"), TypedPrompt("two")]

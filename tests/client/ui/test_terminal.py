@@ -3,53 +3,17 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.client.conftest import Place
-from tests.client.ui.rig import Typed
+from tests.client.ui.rig import TRUST, Open, bash, lines
 from tests.pseudo_terminal import CTRL_C, ENTER, ESCAPE, SHIFT_TAB, UP, until
 from unspool.sandbox import find_mechanism
 
-TRUST = "Do you trust this folder?"
-Open = Callable[..., AbstractContextManager[Typed]]
 EVIL = "x\x1b]0;owned\x07\x1b]52;c;aGFjaw==\x07\x1b[2J\x1b[31mred\x9b31m [bold]not bold[/bold] \u202etxt y"
-
-
-def bash(command: str) -> dict[str, Any]:
-    return {"type": "tool_use", "name": "Bash", "input": {"command": command}}
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def decline_trust(place: Place) -> None:
-    """Answer the question whether the folder is trusted, as it was asked before."""
-    (place.root / "unspool").mkdir()
-    (place.root / "unspool" / "trusted.json").write_text(json.dumps({"declined": [str(place.work)]}))
-
-
-@pytest.fixture
-def open_chat(place: Place) -> Open:
-    """Return what opens a conversation with a script in a terminal."""
-
-    @contextmanager
-    def opened(
-        script: object, *flags: str, size: tuple[int, int] = (100, 40), sees: str = "/help", **environment: str
-    ) -> Iterator[Typed]:
-        command = ("-m", "unspool", "chat", "--model", place.script(script), *flags)
-        if sees != TRUST and not (place.root / "unspool").exists():
-            decline_trust(place)
-        with Typed(*command, cwd=place.work, environment={**place.environment, **environment}, size=size) as typed:
-            typed.see(sees)
-            yield typed
-
-    return opened
 
 
 def test_an_answer_is_shown_as_markdown_and_the_prompt_stays_below(open_chat: Open) -> None:
@@ -491,7 +455,7 @@ def test_a_session_is_resumed_by_choice(open_chat: Open, place: Place) -> None:
         terminal.leave()
     with open_chat([{"content": "As I said.", "expect": {"anywhere": ["what was it?", "Milk."]}}]) as terminal:
         terminal.say("/resume")
-        terminal.see("1. what was it?")
+        terminal.see("❯ what was it?")
         terminal.answer(ENTER, "Resume which session?")
         terminal.see("resumed from", "● Milk.")
         terminal.say("go on")
@@ -517,7 +481,7 @@ def test_one_goes_back_to_an_earlier_prompt_with_the_files(open_chat: Open, plac
         terminal.say("change it")
         terminal.see("Changed.", "-roses", "+violets")
         terminal.press(ESCAPE + ESCAPE)
-        terminal.see("Rewind to before which prompt?", "❯ 2. change it", "1 file")
+        terminal.see("Rewind to before which prompt?", "❯ change it", "1 file")
         terminal.answer(ENTER, "Rewind to before which prompt?")
         terminal.answer(ENTER, "What should be restored?")
         terminal.see("rewound;")

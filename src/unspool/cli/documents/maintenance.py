@@ -490,6 +490,19 @@ class CollectEnrolDocument(JsonDocument):
     """The id of the key that marks secrets."""
 
 
+class CollectLeaveDocument(JsonDocument):
+    """The enrolment that this machine had (`collect leave`)."""
+
+    org: str
+    """The organisation."""
+    device: str
+    """The device that it was."""
+    told: list[str]
+    """Object stores that were told."""
+    dropped: int
+    """Segments that waited to be sent, and never will be."""
+
+
 class LakeInitDocument(JsonDocument):
     """A lake that was made (`lake init`)."""
 
@@ -586,3 +599,55 @@ class LakeVerifyDocument(JsonDocument):
     """What is wrong."""
     whole: bool
     """Whether nothing is."""
+
+
+class LakeDevice(JsonObject):
+    """How far a device is, in the object store and in the tables."""
+
+    org: str
+    """The organisation."""
+    user: str
+    """The user."""
+    device: str
+    """The device."""
+    seen_at: str | None
+    """When it last said something, by its clock."""
+    collector: str | None
+    """Its version of unspool."""
+    claude_code: str | None
+    """Its version of Claude Code."""
+    system: str | None
+    """Its operating system."""
+    streams: int
+    """Files that it has sent."""
+    sent_segments: int
+    """Segments that it has sent."""
+    sent_lines: int
+    """Lines that it has sent."""
+    segments: int
+    """Segments in the tables."""
+    lines: int
+    """Lines in the tables."""
+    backlog_segments: int
+    """Segments that it has sent and that are not in the tables."""
+    backlog_lines: int
+    """Lines that it has sent and that are not in the tables."""
+    pending: int
+    """Segments that wait on the device."""
+    pending_bytes: int
+    """Their size."""
+    failed: int
+    """Files that it could not read."""
+    left: bool
+    """Whether it was taken out (`collect leave`)."""
+
+
+class LakeStatusDocument(JsonDocument):
+    """The devices of a lake (`lake status`)."""
+
+    items: list[LakeDevice]
+    """The devices."""
+    quarantined: int
+    """Objects that could not be read."""
+    damaged_manifests: list[str]
+    """Manifests that could not be read."""

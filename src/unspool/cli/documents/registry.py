@@ -48,11 +48,13 @@ DOCUMENTS: Final = MappingProxyType(
         "collect": maintenance.CollectDocument,
         "collect-status": maintenance.CollectStatusDocument,
         "collect-enrol": maintenance.CollectEnrolDocument,
+        "collect-leave": maintenance.CollectLeaveDocument,
         "lake-init": maintenance.LakeInitDocument,
         "lake-ingest": maintenance.LakeIngestDocument,
         "lake-compact": maintenance.LakeCompactDocument,
         "lake-vacuum": maintenance.LakeVacuumDocument,
         "lake-verify": maintenance.LakeVerifyDocument,
+        "lake-status": maintenance.LakeStatusDocument,
     }
 )
 """The documents, by the name in their `schema` field."""

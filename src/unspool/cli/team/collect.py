@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -14,21 +15,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from unspool.cli import options, output, store_access
+from unspool import __version__
 from unspool.cli.main import on_step
+from unspool.cli.team.collector_status import show_collector_status
 from unspool.collect import (
     OPTIONAL,
     CollectCandidate,
+    DeviceHeartbeat,
     SelectionRules,
+    describe_system,
     find_candidates,
     is_refused,
+    open_object_store,
+    send_heartbeat,
     service_commands,
     unit_path,
     unit_text,
 )
 from unspool.display import units
-from unspool.errors import NothingFound, ObjectStoreFailed, Refused, Unreadable, UsageError
+from unspool.errors import NotFound, NothingFound, ObjectStoreFailed, Refused, Unreadable, UsageError
 from unspool.files import raise_unwritable, read_whole
-from unspool.paths import data_folder, is_encodable
+from unspool.paths import absolute_path, data_folder, is_encodable
 from unspool.read import Skipped
 from unspool.store import open_archive, open_store, preferences, translate_errors
 from unspool.store.sync import compare_with_disk, is_synced
@@ -44,12 +51,25 @@ _LONGEST = 300.0
 """Seconds between attempts, at most, while the store does not answer."""
 _MANIFEST = 60.0
 """Seconds between manifests, at least: one lists all streams."""
+_REST, _REST_CHECK = 24 * 3600 * 10**9, 3600.0
+"""Nanoseconds after which a file that nobody changed rests; seconds between looks for such files."""
+_HEARTBEAT = 900.0
+"""Seconds between heartbeats."""
+_COMPARISON = 24 * 3600.0
+"""Seconds between comparisons of every byte, with --deep."""
 _MAX_CLOCK_SKEW = 300.0
 """Seconds that the clock may be wrong before a warning."""
 
 
+_VERSION = re.compile(r"[0-9][0-9A-Za-z.+-]{0,30}")
 _PASSED_VARIABLES = ("UNSPOOL_HOME", "CLAUDE_CONFIG_DIR")
 """Variables of this environment that the service gets too."""
+
+
+_NOT_FOR_SERVICE = frozenset(
+    {"to", "once", "follow", "status", "dry_run", "only_print", "as_json", "prometheus", "yes"}
+)
+"""Options that are for one run, or that the service has anyway."""
 
 
 class _CollectorSettings(NamedTuple):
@@ -65,17 +85,24 @@ class _CollectorSettings(NamedTuple):
     outbox_size: int
     every: float
     redaction: dict[str, Any]
+    deep: bool
 
 
 @click.command()
-@click.argument("action", type=click.Choice(["run", "enrol", "install", "uninstall"]), default="run")
+@click.argument("action", type=click.Choice(["run", "enrol", "leave", "install", "uninstall"]), default="run")
 @click.option(
     "--to", metavar="URL", envvar="UNSPOOL_COLLECT_TO", help="Destination: file:///…, s3://…, gs://… or az://…"
 )
 @click.option("--once", is_flag=True, help="Send new lines once, and exit (default)")
 @click.option("--follow", is_flag=True, help="Keep running and send new lines")
 @click.option("--status", is_flag=True, help="Show what was sent and what waits; send nothing")
+@click.option("--prometheus", is_flag=True, help="With --status: print metrics in Prometheus' text format")
+@click.option("--yes", is_flag=True, help="With leave: drop what waits to be sent")
 @click.option("--dry-run", is_flag=True, help="Show what would be sent; send nothing")
+@click.option(
+    "--deep", is_flag=True,
+    help="Also find files that were rewritten in the middle, by comparing every byte; with --follow once a day",
+)  # fmt: skip
 @click.option("--org", metavar="NAME", envvar="UNSPOOL_ORG", help="Organization, on first use")
 @click.option("--user", metavar="NAME", envvar="UNSPOOL_USER", help="User name, on first use")
 @click.option(
@@ -112,7 +139,7 @@ def collect(
     objects that `unspool lake` reads. After a crash or an unreachable store, the next run continues where the last one
     stopped. Credentials come from the environment (AWS_…, GOOGLE_…, AZURE_…) or from --env-file.
 
-    `enrol` sets the organization and user of this machine. `install` starts the collector at every login, `uninstall`
+    `enrol` sets the organization and user of this machine, `leave` ends that: what was sent stays. `install` starts the collector at every login, `uninstall`
     stops that. Exit codes: 5 if another collector runs or the store may overwrite objects, 6 if the store is
     unreachable or rejects the request; the next run sends what waits.
     """
@@ -122,7 +149,9 @@ def collect(
     if action == "uninstall":
         _uninstall_service()
     elif status:
-        _status(folder, as_json)
+        show_collector_status(folder, as_json=as_json, as_metrics=rest["prometheus"])
+    elif action == "leave":
+        _leave(folder, is_forced=rest["yes"], as_json=as_json)
     elif action == "enrol":
         enrolment = _enrol(folder, rest)
         data = {name: getattr(enrolment, name) for name in ("org", "user", "device", "key_id")}
@@ -163,6 +192,7 @@ def _parse_settings(to: str, folder: Path, rest: dict[str, Any]) -> _CollectorSe
         outbox_size=rest["outbox_size"],
         every=rest["every"],
         redaction={"rules": rest["rules"], "emails": rest["emails"], "homes": rest["homes"]},
+        deep=rest["deep"],
     )
 
 
@@ -185,6 +215,7 @@ def _run(settings: _CollectorSettings, rest: dict[str, Any], *, follow: bool, dr
             try:
                 collect_sessions(plan, report)
                 _write_offsets(plan, collected, settings)
+                _Heart(plan, collected).beat(report)
             finally:
                 _warn(report)
                 _print_report(plan, collected, report, as_json)
@@ -201,9 +232,13 @@ class _CollectedFolder:
         """Files and folders that could not be read when the store was last brought up to date."""
         self._reported: set[Skipped] = set()
         """Those that were named: with `--follow` each is named once."""
+        self._compared, self._refreshed = float("-inf"), float("-inf")
+        """When every byte was last compared, and when the store was last brought up to date."""
 
     def is_fresh(self) -> bool:
-        """Tell whether the store has read everything in the folders."""
+        """Tell whether the store has read everything in the folders, and no file can have come to rest since."""
+        if self._is_comparison_due() or time.monotonic() - self._refreshed > _REST_CHECK:
+            return False
         roots = self._settings.roots
         return is_synced(self._database, roots) and all(
             compare_with_disk(self._database, root).is_fresh for root in roots
@@ -213,23 +248,37 @@ class _CollectedFolder:
         """Bring the store up to date; return the files to collect."""
         roots, folder = self._settings.roots, self._settings.folder
         skipped: set[Skipped] = set()
+        deep = self._is_comparison_due()
         for root in roots:
             changes = compare_with_disk(self._database, root)
             skipped.update(changes.look.skipped)
-            if not changes.is_fresh or not is_synced(self._database, root):
-                report = store_access.sync_store(self._database, root, folder, self._preferences, changes)
+            if deep or not changes.is_fresh or not is_synced(self._database, root):
+                report = store_access.sync_store(self._database, root, folder, self._preferences, changes, deep=deep)
                 skipped.update(report.failed)
+        self._refreshed = time.monotonic()
+        if deep:
+            self._compared = self._refreshed
         self.skipped = sorted(skipped)
         output.warn_skipped(sorted(skipped - self._reported))
         self._reported |= skipped
         self.candidates = find_candidates(self._database, roots, self._settings.choice)
         return self.candidates
 
+    def claude_code_version(self) -> str | None:
+        """Return the version of Claude Code that wrote last."""
+        query = "SELECT version FROM answers WHERE version IS NOT NULL ORDER BY time DESC LIMIT 1"
+        row = self._database.execute(query).fetchone()
+        # A line may hold any text there, and this one is not redacted.
+        return row[0] if row and _VERSION.fullmatch(row[0]) else None
+
+    def _is_comparison_due(self) -> bool:
+        return self._settings.deep and time.monotonic() - self._compared > _COMPARISON
+
 
 @contextmanager
 def _open_plan(settings: _CollectorSettings, enrolment: Enrolment) -> Iterator[tuple[CollectionPlan, _CollectedFolder]]:
     """Open the object store, the store, the archive and the state of a collector."""
-    from unspool.collect import CollectionPlan, SegmentTools, limit_rate, open_object_store, open_state, read_offsets
+    from unspool.collect import CollectionPlan, SegmentTools, limit_rate, open_state, read_offsets
     from unspool.export import read_redaction_options
     from unspool.redact import Redactor
     from unspool.store.archive import Archive
@@ -246,7 +295,13 @@ def _open_plan(settings: _CollectorSettings, enrolment: Enrolment) -> Iterator[t
         offsets = read_offsets(settings.state_file, Path.home()) if settings.state_file else {}
         collected = _CollectedFolder(settings, database)
         tools = SegmentTools(
-            enrolment, redactor, Archive(archive), lambda: _format_time(time.time()), settings.segment_size, offsets
+            enrolment,
+            redactor,
+            Archive(archive),
+            lambda: _format_time(time.time()),
+            settings.segment_size,
+            offsets,
+            lambda modified: time.time_ns() - modified > _REST,
         )
         yield (
             CollectionPlan(
@@ -268,7 +323,7 @@ def _follow(plan: CollectionPlan, collected: _CollectedFolder, settings: _Collec
     """Send what is new, again and again, until the process is ended."""
     from unspool.collect import CollectionReport, collect_sessions, publish_progress
 
-    pause, last_failure, is_probed, published = 0.0, "", False, 0.0
+    pause, last_failure, is_probed, published, heart = 0.0, "", False, 0.0, _Heart(plan, collected)
     while True:
         time.sleep(pause)
         report = CollectionReport()
@@ -280,6 +335,7 @@ def _follow(plan: CollectionPlan, collected: _CollectedFolder, settings: _Collec
             if plan.state.is_unpublished and time.monotonic() - published >= _MANIFEST:
                 publish_progress(plan)
                 published = time.monotonic()
+            heart.beat(report)
             is_probed, last_failure, pause = True, "", settings.every
         except ObjectStoreFailed as failure:
             if failure.is_final:
@@ -336,36 +392,80 @@ def _warn(report: CollectionReport) -> None:
         output.warn(f"this machine's clock is {skew}; segments record the offset, lines keep their times")
 
 
-def _status(folder: Path, as_json: bool) -> None:
-    """Print what was sent to every target, without connecting to any."""
-    from unspool.collect import known_targets, open_state
+def _leave(folder: Path, *, is_forced: bool, as_json: bool) -> None:
+    """End this machine's enrolment: tell the stores, and forget the device, its key and what was sent."""
+    from unspool.collect import collector_lock, known_targets, open_state, read_enrolment, remove_enrolment
 
-    rows = []
-    for url, org, device in known_targets(folder):
-        with open_state(folder, url, org, device) as state:
-            sent, waiting, last = state.sent().values(), state.waiting(), state.last_confirmed
-            rows.append(
-                {
-                    "to": url,
-                    "org": org,
-                    "device": device,
-                    "streams": len(sent),
-                    "segments": sum(stream.sequence for stream in sent),
-                    "lines": sum(stream.lines for stream in sent),
-                    "pending": len(waiting),
-                    "pending_bytes": sum(segment.size for segment in waiting),
-                    "confirmed_at": None if last is None else _format_time(last / 1000),
-                }
-            )
-    if as_json:
-        items = [{**row, "confirmed": row["confirmed_at"]} for row in rows]
-        output.write_document("collect-status", {"items": items}, [])
-    else:
-        for row in rows:
-            output.print_heading(str(row["to"]))
-            output.print_pairs([(name.replace("_", " "), str(value)) for name, value in row.items() if name != "to"])
-    if not rows:
-        raise NothingFound("nothing collected yet")
+    try:
+        enrolment = read_enrolment(folder)
+    except NotFound:
+        raise NothingFound("this machine is not enrolled") from None
+    told = []
+    with collector_lock(folder):
+        targets = [
+            url for url, org, device in known_targets(folder) if (org, device) == (enrolment.org, enrolment.device)
+        ]
+        waiting = 0
+        for url in targets:
+            with open_state(folder, url, enrolment.org, enrolment.device) as state:
+                waiting += len(state.waiting())
+        if waiting and not is_forced:
+            hint = "send them with `unspool collect --to URL`, or drop them with `unspool collect leave --yes`"
+            raise Refused(f"{waiting:,} segments wait to be sent", hint=hint)
+        for url in targets:
+            try:
+                send_heartbeat(open_object_store(url, os.environ), _make_heartbeat(enrolment, left=True))
+                told.append(url)
+            except (ObjectStoreFailed, UsageError) as failure:
+                output.warn(f"`{url}` was not told: {failure.message}")
+        remove_enrolment(folder)
+    if unit_path(Path.home(), sys.platform, os.environ).exists():
+        _uninstall_service()
+    data = {"org": enrolment.org, "device": enrolment.device, "told": told, "dropped": waiting}
+    line = f"left {enrolment.org}; what device {enrolment.device} has sent stays in the store"
+    output.print_result("collect-leave", data, line, as_json=as_json)
+
+
+def _make_heartbeat(enrolment: Enrolment, **numbers: Any) -> DeviceHeartbeat:
+    return DeviceHeartbeat(
+        org=enrolment.org,
+        user=enrolment.user,
+        device=enrolment.device,
+        written=_format_time(time.time()),
+        collector=__version__,
+        system=describe_system(),
+        **numbers,
+    )
+
+
+class _Heart:
+    """Writes the heartbeat of this device, at most once in a while."""
+
+    def __init__(self, plan: CollectionPlan, collected: _CollectedFolder) -> None:
+        self._plan, self._collected = plan, collected
+        self._sent = float("-inf")
+        self._is_refused = False
+
+    def beat(self, report: CollectionReport) -> None:
+        """Say that the collector runs, and how much waits; a store that refuses that is named once."""
+        if time.monotonic() - self._sent < _HEARTBEAT:
+            return
+        self._sent = time.monotonic()
+        waiting = self._plan.state.waiting()
+        heartbeat = _make_heartbeat(
+            self._plan.tools.enrolment,
+            claude_code=self._collected.claude_code_version(),
+            pending=len(waiting),
+            pending_bytes=sum(segment.size for segment in waiting),
+            failed=len(report.failed) + len(self._collected.skipped),
+            redactions=report.redactions,
+        )
+        try:
+            send_heartbeat(self._plan.object_store, heartbeat)
+        except ObjectStoreFailed as failure:
+            if not self._is_refused:
+                output.warn(f"the heartbeat was not written: {failure.message}")
+            self._is_refused = True
 
 
 def _enrol(folder: Path, rest: dict[str, Any]) -> Enrolment:
@@ -378,18 +478,26 @@ def _enrol(folder: Path, rest: dict[str, Any]) -> Enrolment:
 def _unit_options(rest: dict[str, Any]) -> list[str]:
     """Return the options with which the service runs the collector."""
     arguments = []
-    for name in ("include", "exclude"):
-        arguments += [word for value in rest[name] for word in (f"--{name}", value)]
-    arguments += [word for value in rest["config_dirs"] if value is not None for word in ("--config-dir", value)]
-    for option in ("since", "extras", "rate", "state_file", "rules", "env_file"):
-        if rest[option] is not None:
-            # Absolute: the system starts the collector in another folder.
-            value = rest[option].absolute() if isinstance(rest[option], Path) else rest[option]
-            arguments += [
-                {"extras": "--with", "state_file": "--state"}.get(option, f"--{option.replace('_', '-')}"),
-                f"{value}",
-            ]
-    return arguments + [f"--{name}" for name in ("emails", "homes") if rest[name]]
+    # From the command itself, not from a list: an option that came later must not be missing in the service.
+    for option in click.get_current_context().command.params:
+        value = rest.get(option.name or "")
+        if option.name in _NOT_FOR_SERVICE or not isinstance(option, click.Option) or value == option.default:
+            continue
+        if option.is_flag:
+            arguments += [option.opts[0]] if value else []
+            continue
+        for word in value if option.multiple else (value,):
+            if word is not None:
+                arguments += [option.opts[0], _absolute_word(option.name or "", word)]
+    return arguments
+
+
+def _absolute_word(name: str, word: object) -> str:
+    """Return the value of an option as text, with an absolute path: the system starts the collector elsewhere."""
+    is_path = isinstance(word, Path) or name == "config_dirs"
+    if is_path or (name in ("include", "exclude") and str(word).startswith(("./", "../", "~"))):
+        return str(absolute_path(Path(str(word)).expanduser()))
+    return str(word)
 
 
 def _format_time(seconds: float) -> str:

@@ -11,17 +11,30 @@ import click
 from unspool.cli import options, output
 from unspool.cli.main import SuggestingGroup, step_hook
 from unspool.cli.query.sql import format_options, print_query_error, write_answer
-from unspool.display import units
-from unspool.errors import Unreadable, UsageError
+from unspool.display import TextColumn, clean_line, units
+from unspool.errors import NothingFound, Unreadable, UsageError, conflicting_options
 from unspool.extras import require_extras
 from unspool.paths import data_folder
 
 if TYPE_CHECKING:
     require_extras("sql", "team")
-    from unspool.collect.lake import IngestReport
+    from unspool.collect.lake import DeviceStatus, IngestReport
 
 _LAKE = click.option("--lake", "url", metavar="PATH|URL", required=True, help="Folder or URL of the lake")
 _FROM = click.option("--from", "source", metavar="URL", required=True, help="Destination of the collectors")
+
+_STATUS_COLUMNS = (
+    TextColumn("org", least=4),
+    TextColumn("user", least=6),
+    TextColumn("device", least=8),
+    TextColumn("last seen"),
+    TextColumn("unspool", expendable=True),
+    TextColumn("claude code", expendable=True),
+    TextColumn("sent", right=True),
+    TextColumn("ingested", right=True),
+    TextColumn("backlog", right=True),
+    TextColumn("waiting", right=True),
+)
 
 _MEMORY = 8 << 30
 """Bytes of address space that a query may use: a lake holds the sessions of many users."""
@@ -170,6 +183,47 @@ def verify(ctx: click.Context, url: str, source: str, as_json: bool) -> None:
         output.print_line(f"{numbers} of {report.devices:,} devices: {result}")
     if report.problems:
         ctx.exit(Unreadable.exit_code)
+
+
+@lake.command()
+@_LAKE
+@_FROM
+@click.option("--prometheus", is_flag=True, help="Print metrics in Prometheus' text format")
+@options.json_option
+@click.pass_context
+def status(ctx: click.Context, url: str, source: str, *, prometheus: bool, as_json: bool) -> None:
+    """Show for each device when it was last seen, and what of it is not in the tables yet.
+
+    Reads manifests, heartbeats and one table, no segments. A device's numbers may be a minute old.
+    """
+    require_extras("sql", "team")
+    from unspool.collect import format_metrics
+    from unspool.collect.lake import open_lake, open_source, read_status, status_metrics
+
+    if prometheus and as_json:
+        raise conflicting_options("--prometheus", "--json")
+    found = read_status(open_lake(url, os.environ), open_source(source, os.environ))
+    if prometheus:
+        click.echo(format_metrics(status_metrics(found)), nl=False)
+        return
+    if as_json:
+        data = {"items": [device._asdict() for device in found.devices], "quarantined": found.quarantined}
+        output.write_document("lake-status", {**data, "damaged_manifests": found.damaged})
+    elif found.devices:
+        output.print_table(_STATUS_COLUMNS, [_status_cells(device) for device in found.devices])
+    for name in found.damaged:
+        output.warn_left_out(name, "its manifest cannot be read")
+    if found.quarantined and not as_json:
+        output.warn(f"{units.amount(found.quarantined, 'object')} in quarantine: see `unspool lake verify`")
+    if not found.devices:
+        ctx.exit(NothingFound.exit_code)
+
+
+def _status_cells(device: DeviceStatus) -> list[str]:
+    state = "left" if device.left else (device.seen_at or "never")
+    numbers = (device.sent_segments, device.segments, device.backlog_segments, device.pending)
+    names = (device.org, device.user, device.device, state, device.collector or "", device.claude_code or "")
+    return [*map(clean_line, names), *(f"{number:,}" for number in numbers)]
 
 
 @lake.command()

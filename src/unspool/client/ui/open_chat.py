@@ -149,6 +149,11 @@ def resolve_model(name: str) -> str:
     return MODEL_ALIASES.get(base.lower(), base) + bracket + rest
 
 
+def _agent_model(name: str, settings: ChatSettings) -> str:
+    """Return the model of an agent; a server that is not Anthropic's has none of the short names."""
+    return settings.model if settings.only_model and name.lower() in MODEL_ALIASES else resolve_model(name)
+
+
 async def open_chat_from_settings(
     start: SessionStart,
     settings: ChatSettings,
@@ -176,7 +181,7 @@ async def open_chat_from_settings(
         run_tool=run_tool,
         system_prompt=system_prompt.blocks,
         agents=agents.by_name,
-        resolve_model_name=resolve_model,
+        resolve_model_name=lambda name: _agent_model(name, settings),
         make_web_access=lambda model_name, add_usage: WebClient(
             runtime.model, model_name, runtime.environment, add_usage
         ),

@@ -2,7 +2,7 @@
 
 Rules
   1. A question is answered with a line: a letter or a number, with the text that the option needs after it. An empty
-     line refuses.
+     line refuses. Other words narrow a list that is picked from.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
+from unspool.client.session.pasted_texts import PastedTexts
 from unspool.client.ui.choice import ChoicePrompt, ChoiceResult
 from unspool.client.ui.input_lines import read_lines
 from unspool.display import clean, clean_line
@@ -25,6 +26,7 @@ class PlainTerminal:
     def __init__(self, host: Terminal) -> None:
         self._host = host
         self.queued: list[str] = []
+        self.pasted = PastedTexts()
         self._has_left = asyncio.Event()
         self._answer: asyncio.Future[str] | None = None
         self._question_lock = asyncio.Lock()
@@ -70,15 +72,36 @@ class PlainTerminal:
         """Ask and return what was chosen; None if nothing was."""
         async with self._question_lock:
             self.show(f"\n{clean(prompt.title)}\n")
-            for index, option in enumerate(prompt.options):
-                key = f" ({option.key})" if option.key else ""
-                self.show(
-                    f"  {index + 1}. {clean_line(option.label)}{key}  {clean_line(option.detail)}".rstrip() + "\n"
-                )
-            self._answer = asyncio.get_running_loop().create_future()
-            try:
-                key, _, text = (await self._answer).partition(" ")
-            finally:
-                self._answer = None
-            chosen = prompt.press(key)
-            return prompt.enter_text(text) if prompt.text_option else chosen
+            while True:
+                self._show_options(prompt)
+                line = await self._read_answer()
+                if not prompt.filters:
+                    key, _, text = line.partition(" ")
+                    chosen = prompt.press(key)
+                    return prompt.enter_text(text) if prompt.text_option else chosen
+                if not line or not prompt.options:
+                    return None
+                if line.isdecimal() and 0 < int(line) <= len(prompt.options):
+                    return ChoiceResult((int(line) - 1,))
+                prompt.set_query(line)
+                if prompt.search is not None:
+                    prompt.add_found(line, await asyncio.to_thread(prompt.search, line))
+                if len(prompt.visible) == 1:
+                    return ChoiceResult((prompt.visible[0],))
+
+    def _show_options(self, prompt: ChoicePrompt) -> None:
+        for index in prompt.visible:
+            option = prompt.options[index]
+            key = f" ({option.key})" if option.key else ""
+            self.show(
+                f"  {index + 1}. {clean_line(option.label)}{key}  {clean_line(prompt.detail(index))}".rstrip() + "\n"
+            )
+        if not prompt.visible:
+            self.show("  nothing matches; an empty line goes back\n")
+
+    async def _read_answer(self) -> str:
+        self._answer = asyncio.get_running_loop().create_future()
+        try:
+            return await self._answer
+        finally:
+            self._answer = None

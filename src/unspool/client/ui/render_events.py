@@ -30,10 +30,13 @@ _ENDINGS = {
 
 
 class EventRenderer:
-    """Renders one chat; `show` prints a finished text."""
+    """Renders one chat; `show` prints a finished text, `fold` shortens what was pasted into a prompt."""
 
-    def __init__(self, show: Callable[[str], None], renderer: Callable[[], ChatRenderer]) -> None:
+    def __init__(
+        self, show: Callable[[str], None], renderer: Callable[[], ChatRenderer], fold: Callable[[str], str] = str
+    ) -> None:
         self._show = show
+        self._fold = fold
         self._renderer = renderer
         self._markdown = MarkdownStream()
         self._printed: list[str] = []
@@ -84,7 +87,7 @@ class EventRenderer:
                 self._handle_call(event)
             case events.TurnBegan(text=text):
                 self._tokens, self.ending = 0, None
-                self._show(self._renderer().prompt(text_as_typed(text)) + "\n")
+                self._show(self._renderer().prompt(self._fold(text_as_typed(text))) + "\n")
             case events.TurnEnded():
                 self._end_turn(event)
             case _:
@@ -128,7 +131,7 @@ class EventRenderer:
         match event:
             case events.CallBegan(id=id, name=name):
                 self._calls[id] = event
-                self.activity = clean_line(f"{name} {renderer.target(name, event.input)}")[:60]
+                self.activity = clean_line(f"{name} {renderer.target(name, event.input)}")[:40]
             case events.CallProgressed(id=id, data={"output": str(output)}):
                 self._progress[id] = output
             case events.CallEnded(id=id, name=name):
@@ -157,14 +160,12 @@ class EventRenderer:
             case events.ContextCompacted():
                 self._show(renderer.compaction(event))
             case events.InputTaken(text=text):
-                self._show(renderer.prompt(text) + "\n")
+                self._show(renderer.prompt(self._fold(text)) + "\n")
             case events.FeatureDisabled(what=what, why=why):
                 self._show(renderer.notice(f"{what} ({why})"))
             case events.HookReported(notices=notices):
                 for notice in notices:
                     self._show(renderer.notice(notice))
-            case events.TaskEnded(id=id, status=status, description=words):
-                self._show(renderer.notice(f"{status} in the background: {words} ({id})"))
             case events.ModeChanged(mode=mode):
                 self._show(renderer.notice(f"permission mode: {mode}") + "\n")
             case events.TurnFailed(message=message, hint=hint):

@@ -7,9 +7,11 @@ Rules
   3. The window's title is not changed.
 
 Enter                 send; after a `\` at the end, a new line
-Alt-Enter, Ctrl-J     a new line; pasted text keeps its lines
+Alt-Enter, Ctrl-J     a new line
+paste                 a long text is shown as a placeholder and sent whole; pasted again, it is shown
 Esc, Ctrl-C           interrupt what runs; Ctrl-C clears what was typed, and twice leaves
 Esc Esc               go back to an earlier prompt
+Ctrl-B                move the running command to the background
 shift-tab             the next permission mode
 Ctrl-D                leave
 """
@@ -35,6 +37,8 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from wcwidth import clip
 
+from unspool.client.session.pasted_texts import PastedTexts
+from unspool.client.session.prompt_history import TypedPrompt
 from unspool.client.ui.choice import KEY_DELAY_SECONDS, ChoicePrompt, ChoiceResult
 from unspool.client.ui.completion import ChatCompleter, can_complete
 from unspool.display import clean, clean_line
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from unspool.client.ui.terminal import Terminal
 
 TICK_SECONDS = 0.1
+SEARCH_DELAY_SECONDS = 0.15
 LEAVE_SECONDS = 2.0
 """Seconds within which a second Ctrl-C leaves."""
 _STYLES = {
@@ -60,16 +65,18 @@ _SPINNER = "✶✸✹✺✹✷"
 class PromptScreen:
     """The terminal while a chat runs: a surface with a prompt at the bottom."""
 
-    def __init__(self, host: Terminal, history: Iterable[str]) -> None:
+    def __init__(self, host: Terminal, history: Iterable[TypedPrompt]) -> None:
         self._host = host
         self.queued: list[str] = []
+        self.pasted = PastedTexts()
         self._question: ChoicePrompt | None = None
         self._answer: asyncio.Future[ChoiceResult | None] | None = None
         self._question_at = 0.0
+        self._searching: asyncio.Future[None] | None = None
         self._question_lock = asyncio.Lock()
         self._unshown: list[str] = []
         self._ctrl_c_at = -LEAVE_SECONDS
-        self._session = _make_session(self, host, list(history))
+        self._session = _make_session(self, host, [self.pasted.adopt(*prompt) for prompt in history])
         self._app = self._session.app
 
     @property
@@ -105,8 +112,7 @@ class PromptScreen:
 
     def fill(self, text: str) -> None:
         """Put a text into the prompt, where it can be changed and sent."""
-
-        self._session.default_buffer.document = Document(text)
+        self._session.default_buffer.document = Document(self.pasted.fold_known(text))
 
     async def choose(self, prompt: ChoicePrompt) -> ChoiceResult | None:
         """Let the user choose; None if they cancel. Questions are asked one after the other."""
@@ -121,6 +127,8 @@ class PromptScreen:
             try:
                 return await self._answer
             finally:
+                if self._searching is not None:
+                    self._searching.cancel()
                 self._question = self._answer = None
                 self._session.default_buffer.document = draft
                 self.show("")  # to draw again without the rows of the question
@@ -147,8 +155,25 @@ class PromptScreen:
             return
         if key in ("escape", "c-c"):
             self._finish_question(None)
-        elif result := self._question.press(key):
-            self._finish_question(result)
+        else:
+            query = self._question.query
+            if result := self._question.press(key):
+                self._finish_question(result)
+            elif self._question.search is not None and self._question.query != query:
+                self._start_search(self._question)
+
+    def _start_search(self, question: ChoicePrompt) -> None:
+        """Search for what was typed, once nothing more is typed for a moment."""
+        if self._searching is not None:
+            self._searching.cancel()
+        self._searching = asyncio.ensure_future(self._search(question, question.query))
+
+    async def _search(self, question: ChoicePrompt, query: str) -> None:
+        assert question.search is not None
+        await asyncio.sleep(SEARCH_DELAY_SECONDS)
+        if query.strip():
+            question.add_found(query, await asyncio.to_thread(question.search, query))
+            self._app.invalidate()
 
     @property
     def _can_be_answered(self) -> bool:
@@ -159,14 +184,25 @@ class PromptScreen:
         buffer = self._session.default_buffer
         text = buffer.text
         if self._question is not None and self._question.text_option is not None:
-            self._finish_question(self._question.enter_text(text))
+            self._finish_question(self._question.enter_text(self.pasted.expand(text)))
         elif buffer.document.text_before_cursor.endswith("\\"):
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
         elif text.strip():
             buffer.append_to_history()
             buffer.reset()
-            self._host.submit(text)
+            self._host.submit(self.pasted.expand(text))
+
+    def paste(self, text: str) -> None:
+        """Insert a pasted text: a long one as a placeholder, or in its place if it is pasted a second time."""
+        buffer = self._session.default_buffer
+        # Terminals send line ends as carriage returns.
+        folded = self.pasted.fold(text := text.replace("\r\n", "\n").replace("\r", "\n"))
+        if folded != text and folded in buffer.text:
+            buffer.text = buffer.text.replace(folded, text, 1)
+            buffer.cursor_position = buffer.text.find(text) + len(text)
+        else:
+            buffer.insert_text(folded)
 
     def ctrl_c(self) -> None:
         """Interrupt what runs, or clear what was typed, or leave if it is pressed again."""
@@ -217,7 +253,9 @@ class PromptScreen:
         if (status := self._host.status()) and self._question is None:
             frame = _SPINNER[int(time.monotonic() / TICK_SECONDS) % len(_SPINNER)]
             lines += [("", ""), ("class:status", f"{frame} {status}")]
-        lines += [("class:queued", f"  ⤷ waits: {clean_line(prompt)}") for prompt in self.queued[-3:]]
+        lines += [
+            ("class:queued", f"  ⤷ waits: {clean_line(self.pasted.fold_known(prompt))}") for prompt in self.queued[-3:]
+        ]
         lines += self._question_lines()
         above = [(style, _cut(line, width) + "\n") for style, line in lines]
         option = self._question.text_option if self._question else None
@@ -228,22 +266,30 @@ class PromptScreen:
         if question is None:
             return []
         lines = [("", ""), *(("class:question", line) for line in clean(question.title).split("\n"))]
+        if question.filters:
+            lines.append(("class:status", f"/ {clean_line(question.query)}") if question.query else ("", ""))
         for index in question.window():
             option = question.options[index]
             mark = "❯" if index == question.cursor else " "
             box = ("☒ " if index in question.marked else "☐ ") if question.multiple else ""
+            number = "" if question.filters else f"{index + 1}. "
             key = f" ({option.key})" if option.key else ""
-            detail = f"  {clean_line(option.detail)}" if option.detail else ""
+            detail = f"  {clean_line(words)}" if (words := question.detail(index)) else ""
             style = "class:cursor" if index == question.cursor else ""
-            lines.append((style, f"{mark} {box}{index + 1}. {clean_line(option.label)}{key}{detail}"))
-        if len(question.options) > len(question.window()):
-            lines.append(("class:tail", f"  {len(question.options)} in all; ↑ ↓"))
+            lines.append((style, f"{mark} {box}{number}{clean_line(option.label)}{key}{detail}"))
+        shown, count = len(question.window()), len(question.visible)
+        if not shown:
+            lines.append(("class:tail", "  nothing matches"))
+        elif count > shown or question.query:
+            lines.append(("class:tail", f"  {count} of {len(question.options)}; ↑ ↓"))
         return lines
 
     def footer(self) -> str:
         """Return the line below the prompt."""
         if time.monotonic() - self._ctrl_c_at < LEAVE_SECONDS:
             return "Ctrl-C again leaves"
+        if self._question is not None and self._question.filters and self._can_be_answered:
+            return "↑ ↓ Enter; type to search; Esc: no"
         if self.is_asking:
             return "↑ ↓ Enter, a letter or a number; Esc: no" if self._can_be_answered else "…"
         return _cut(clean_line(self._host.footer()), self.width)
@@ -321,6 +367,14 @@ def make_key_bindings(screen: PromptScreen, host: Terminal) -> KeyBindings:
     def _(event: KeyPressEvent) -> None:
         host.rewind()
 
+    @keys.add(Keys.BracketedPaste, filter=~asking)
+    def _(event: KeyPressEvent) -> None:
+        screen.paste(event.data)
+
+    @keys.add("c-b", filter=Condition(lambda: not screen.is_asking and screen.is_working))
+    def _(event: KeyPressEvent) -> None:
+        host.move_to_background()
+
     @keys.add("s-tab", filter=~asking)
     def _(event: KeyPressEvent) -> None:
         host.next_mode()
@@ -337,6 +391,7 @@ def _add_question_keys(keys: KeyBindings, screen: PromptScreen) -> None:
     """Let keys answer a question, and do nothing else while one is open."""
     asking = Condition(lambda: screen.is_asking)
     names = {"up": "up", "down": "down", "c-p": "up", "c-n": "down", "enter": "enter", "escape": "escape", " ": "space"}
+    names |= {"backspace": "backspace"}
 
     # Eager, so that no other binding sees a key that is meant for the question.
     @keys.add(Keys.Any, filter=asking, eager=True)

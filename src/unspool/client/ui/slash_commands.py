@@ -52,6 +52,7 @@ TERMINAL_COMMANDS = {
     "sandbox": "show what commands can do without approval",
     "export": "write the conversation to a file: /export [FILE]",
     "todos": "show the todo list",
+    "tasks": "list what runs in the background, show its output, stop it: /tasks [stop] [ID]",
     "trust": "use the settings, agents and commands of this folder; /trust no: ignore them",
     "rename": "set the title of the session: /rename TITLE",
     "exit": "exit (also Ctrl-D)",

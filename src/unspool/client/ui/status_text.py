@@ -25,7 +25,9 @@ def footer_text(chat: Chat) -> str:
     used, limit = chat.window_state
     full = f"{100 * used // limit} % of {units.tokens(limit)}" if limit else ""
     spent = units.dollars(chat.totals.cost_micros)
-    parts = [f"{chat.mode}: {MODES.get(chat.mode, '')} (shift-tab)", chat.model, full, spent]
+    running = sum(task.status == "running" for task in chat.context.tasks.all())
+    tasks = f"{running} in the background (/tasks)" if running else ""
+    parts = [f"{chat.mode}: {MODES.get(chat.mode, '')} (shift-tab)", tasks, chat.model, full, spent]
     return " · ".join(part for part in parts if part)
 
 

@@ -1,7 +1,8 @@
 """Runs chats in a terminal: connects what is typed and shown (`Surface`) with the chat and its slash commands.
 
 Rules
-  1. What is typed while a turn runs goes to the model at its next step; a command waits until the turn has ended.
+  1. What is typed while a turn runs goes to the model at its next step; a command waits until the turn has ended,
+     unless it does not touch the conversation (`slash_actions.IMMEDIATE`).
   2. Whatever becomes of a turn or a command, the prompt comes back. What failed is shown in one line with a hint.
   3. Before the user is asked for permission, what the call would do is shown, made safe for the terminal: the whole
      command; the change of the file on disk, of which all can be shown if it is long.
@@ -19,13 +20,16 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from unspool.client import events
+from unspool.client.background_tasks import BackgroundTask
 from unspool.client.chat import Chat
 from unspool.client.config import ChatOptions, ChatRuntime, SessionStart
 from unspool.client.permissions.trust import find_acting_files
 from unspool.client.prompt.agent_definitions import parse_agents
 from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserQuestion
+from unspool.client.session.pasted_texts import PastedTexts
 from unspool.client.ui import find_session, slash_actions, slash_commands, status_text
 from unspool.client.ui.choice import ChoiceOption, ChoicePrompt, ChoiceResult
+from unspool.client.ui.commands.tasks import describe_end
 from unspool.client.ui.open_chat import OpenedChat, is_trusted, open_chat_from_settings, trusted_folders
 from unspool.client.ui.render import ChatRenderer, RenderOptions, fold_change, number_change, render_last_turns
 from unspool.client.ui.render_events import EventRenderer
@@ -42,6 +46,7 @@ class Surface(Protocol):
     """Shows text and reads what is typed: `PromptScreen`, or `PlainTerminal`."""
 
     queued: list[str]
+    pasted: PastedTexts
 
     @property
     def width(self) -> int:
@@ -174,8 +179,10 @@ class Terminal:
         self._unwanted: list[str] = []
         """The queue at the time when the turn was interrupted."""
         self._failure: UnspoolError | None = None
+        self._asides: set[asyncio.Future[None]] = set()
+        """Commands that run beside a turn."""
         self.surface = surface(self)
-        self.event_renderer = EventRenderer(self.surface.show, self.renderer)
+        self.event_renderer = EventRenderer(self.surface.show, self.renderer, self.surface.pasted.fold_known)
 
     @property
     def opened(self) -> OpenedChat:
@@ -208,6 +215,8 @@ class Terminal:
             if self._opened is not None:
                 self.chat.interrupt()
             working.cancel()
+            for aside in self._asides:
+                aside.cancel()
             with suppress(asyncio.CancelledError):
                 await working
             if self._opened is not None:
@@ -221,7 +230,13 @@ class Terminal:
 
     def submit(self, text: str) -> None:
         """Queue what was typed: for the next step of the turn that runs, or for the next turn."""
-        if self._since is None or text.startswith(("/", "!")):
+        if self._opened is not None:
+            self.chat.pasted.update(self.surface.pasted.by_number)
+        if self._since is not None and slash_commands.command_name(text) in slash_actions.IMMEDIATE:
+            job = asyncio.ensure_future(self._run_aside(text))
+            self._asides.add(job)
+            job.add_done_callback(self._asides.discard)
+        elif self._since is None or text.startswith(("/", "!")):
             if self._since is not None:
                 self.surface.queued.append(text)
             self._typed.put_nowait(text)
@@ -242,6 +257,11 @@ class Terminal:
         self._unwanted = [*self.surface.queued]
         self.chat.interrupt()
         return True
+
+    def move_to_background(self) -> None:
+        """Move the commands that run to the background."""
+        if self._opened is not None and not self.chat.context.tasks.move_to_background():
+            self.surface.show(self.renderer().notice("no command runs that could be moved to the background"))
 
     def rewind(self) -> None:
         """Let the user choose an earlier prompt to go back to."""
@@ -270,7 +290,9 @@ class Terminal:
         if self._since is None:
             return None
         seconds = f"{time.monotonic() - self._since:.0f} s"
-        return f"{self.event_renderer.activity}… ({seconds}{self.event_renderer.token_text}, Esc interrupts)"
+        has_command = self._opened is not None and self.chat.context.tasks.has_foreground
+        moves = ", Ctrl-B: background" if has_command else ""
+        return f"{self.event_renderer.activity}… ({seconds}{self.event_renderer.token_text}, Esc interrupts{moves})"
 
     def tail(self) -> str:
         """Return the end of an answer that is still growing, or the output of a call that runs."""
@@ -352,11 +374,25 @@ class Terminal:
         if self._opened is not None:
             await self.chat.close()
         self._opened = opened
+        opened.chat.context.tasks.listen(self._show_task_end)
         for problem in opened.problems:
             self.surface.show(self.renderer().notice(problem))
         self.surface.show(status_text.greeting_text(opened.chat, self.renderer()))
         if start.resume is not None:
             self.surface.show(render_last_turns(find_session.read_session(opened.chat.path), self.renderer()))
+
+    def _show_task_end(self, task: BackgroundTask) -> None:
+        """Show at once that something has ended in the background; the model is told at its next request."""
+        self.surface.show(self.renderer().notice(describe_end(task)) + "\n")
+
+    async def _run_aside(self, text: str) -> None:
+        """Run a command beside the turn."""
+        try:
+            self.surface.show(self.renderer().prompt(text))
+            name = slash_commands.command_name(text)
+            await slash_actions.ACTIONS[name](self, slash_commands.command_arguments(text))
+        except UnspoolError as error:
+            self.surface.show(self.renderer().error(error.message, error.hint))
 
     async def _handle(self, text: str) -> None:
         """Run what was typed, and then the prompts that were queued meanwhile."""

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from unspool.collect.lake.lake import create_lake, open_lake, open_source
     from unspool.collect.lake.run import IngestJob
     from unspool.collect.lake.sql import engine_setup
+    from unspool.collect.lake.status import DeviceStatus, read_status, status_metrics
     from unspool.collect.lake.tables import lake_tables
     from unspool.collect.lake.verify import verify_lake
 
 __all__ = [
-    "IngestJob", "IngestReport", "create_lake", "engine_setup", "lake_tables", "maintenance", "open_lake",
-    "open_source", "run", "verify_lake",
+    "DeviceStatus", "IngestJob", "IngestReport", "create_lake", "engine_setup", "lake_tables", "maintenance",
+    "open_lake", "open_source", "read_status", "run", "status_metrics", "verify_lake",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -26,6 +27,7 @@ __getattr__ = lazy_door(__name__, {
     "lake": "create_lake open_lake open_source",
     "run": "IngestJob",
     "sql": "engine_setup",
+    "status": "DeviceStatus read_status status_metrics",
     "tables": "lake_tables",
     "verify": "verify_lake",
 })

@@ -137,6 +137,7 @@ class Ingester:
         return {
             listed.name.removeprefix(f"{manifest.FOLDER}/").removesuffix(".json"): (listed.size, listed.modified)
             for listed in self._object_store.names(manifest.FOLDER)
+            if listed.name.endswith(".json")
         }
 
     def _pending(self, streams: list[SegmentChain]) -> Iterator[SegmentChain]:

@@ -8,15 +8,17 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
-    from unspool.store.archive.archive import Archive, ArchivedFile, compress, decompress_at_most, frame_errors
+    from unspool.store.archive.archive import (
+        Archive, ArchivedFile, compress, decompress_at_most, decompress_pieces, frame_errors,
+    )
     from unspool.store.archive.reader import ArchiveReader, find_readable_sessions, find_session_files
 
 __all__ = [
-    "Archive", "ArchiveReader", "ArchivedFile", "compress", "decompress_at_most", "find_readable_sessions",
-    "find_session_files", "frame_errors",
+    "Archive", "ArchiveReader", "ArchivedFile", "compress", "decompress_at_most", "decompress_pieces",
+    "find_readable_sessions", "find_session_files", "frame_errors",
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "archive": "Archive ArchivedFile compress decompress_at_most frame_errors",
+    "archive": "Archive ArchivedFile compress decompress_at_most decompress_pieces frame_errors",
     "reader": "ArchiveReader find_readable_sessions find_session_files",
 })

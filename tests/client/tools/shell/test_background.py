@@ -185,3 +185,57 @@ def test_no_two_tasks_have_one_id() -> None:
         return [first, tasks.new_id()]
 
     assert asyncio.run(ids()) == ["baaaaaa", "bbbbbbb"]
+
+
+WAITS = "echo one; until [ -e go ]; do sleep 0.02; done; echo two"
+
+
+def test_a_command_that_runs_out_of_time_goes_on_in_the_background(tmp_path: Path) -> None:
+    at = context(tmp_path)
+
+    async def conversation() -> None:
+        outcome = await made(BASH, at, command=WAITS, timeout=300)
+        decoded("Bash", outcome)
+        id = outcome.result["backgroundTaskId"]
+        assert outcome.result["stdout"] == "one"
+        assert outcome.result["timedOutAfterMs"] == 300
+        assert not outcome.is_error
+        moved = f"one\nCommand did not complete within its 0.3s timeout and was moved to the background (ID: {id})."
+        assert said(outcome).startswith(moved)
+        ended: list[str] = []
+        at.tasks.listen(lambda task: ended.append(f"{task.id} {task.status}"))
+        (at.cwd / "go").touch()
+        late = await made(OUTPUT, at, task_id=id, timeout=60_000)
+        assert late.result["task"]["output"] == "one\ntwo\n"
+        assert ended == [f"{id} completed"]
+        task = at.tasks.get(id)
+        assert task is not None
+        assert task.path is not None
+        assert task.path.read_text() == "one\ntwo\n"
+
+    asyncio.run(conversation())
+
+
+def test_no_command_is_moved_where_the_environment_forbids_it(tmp_path: Path) -> None:
+    at = context(tmp_path, CLAUDE_CODE_DISABLE_BACKGROUND_TASKS="1")
+    assert "Command timed out after 0.2s" in said(call(BASH, at, command=WAITS, timeout=200))
+
+
+def test_a_running_command_is_moved_by_the_user_and_ended_with_the_session(tmp_path: Path) -> None:
+    at = context(tmp_path)
+
+    async def conversation() -> int:
+        running = asyncio.ensure_future(made(BASH, at, command=f"echo $$ > pid; {WAITS}"))
+        await until(lambda: (at.cwd / "pid").exists() and (at.cwd / "pid").read_text().strip() != "")
+        assert at.tasks.move_to_background() == 1
+        outcome = await running
+        id = outcome.result["backgroundTaskId"]
+        assert outcome.result["backgroundedByUser"]
+        assert f"Command was manually backgrounded by user with ID: {id}." in said(outcome)
+        assert at.tasks.move_to_background() == 0
+        process = int((at.cwd / "pid").read_text())
+        assert is_running(process)
+        await at.tasks.stop()
+        return process
+
+    assert not is_running(asyncio.run(conversation()))

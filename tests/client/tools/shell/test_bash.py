@@ -150,9 +150,9 @@ def test_a_program_in_the_folder_does_not_shadow_one_of_the_system(tmp_path: Pat
     assert "no such program" in said(outcome)
 
 
-def test_a_command_that_takes_too_long_is_ended_and_what_it_said_is_told(tmp_path: Path) -> None:
+def test_a_sleep_that_takes_too_long_is_ended_and_what_it_said_is_told(tmp_path: Path) -> None:
     began = time.monotonic()
-    outcome = call(BASH, context(tmp_path), command="echo started; sleep 600", timeout=1500)
+    outcome = call(BASH, context(tmp_path), command="sleep 0; echo started; sleep 600", timeout=1500)
     assert outcome.content == "Exit code 143\nCommand timed out after 1.5s\nstarted"
     assert outcome.is_error
     assert time.monotonic() - began < 60

@@ -1,7 +1,9 @@
 """The Bash tool: runs a shell command and returns its output, or starts it in the background and returns an id.
 
 Rules
-  1. A command that ran out of time is ended with all it started, and its output so far is shown.
+  1. A command that runs out of time, or that the user moves (Ctrl-B), goes on in the background, as in Claude Code
+     2.1.326: the model gets its output so far and its id, and is told of its end. A `sleep` that runs out of time is
+     ended with all it started. After ten minutes in the background, so is any command that had run out of time.
   2. Output longer than `MAX_SHOWN` goes to a file beside the session, and the model sees how it begins.
   3. The folder a command ends in is where the next one begins, if that is in the workspace; else it is the project's.
 """
@@ -31,6 +33,8 @@ _MAX_SHOWN_OF_FAILURE = 10_000
 _MAX_PREVIEW = 2000
 _DEFAULT_TIMEOUT_MS = 120_000
 _MAX_TIMEOUT_MS = 600_000
+_MAX_MOVED_SECONDS = 600.0
+"""How long a command that ran out of time may go on in the background."""
 _FIRST_PROGRESS_SECONDS = 2.0
 _PROGRESS_SECONDS = 1.0
 _MAX_SHOWN_IN_PROGRESS = 4000
@@ -83,8 +87,13 @@ class BashTool(BuiltInTool[BashArguments]):
         level = context.sandbox_levels.pop(call_id, None)
         process = await _start(arguments.command, context, capture, level)
         limit = _timeout_seconds(arguments, context)
+        is_moved = False
         try:
-            code = await _wait_with_progress(process, limit, context, call_id)
+            with context.tasks.foreground(call_id) as moved:
+                code = await _wait_with_progress(process, limit, context, call_id, moved)
+            if code is None and (moved.is_set() or _can_move(arguments.command, context)):
+                is_moved = True
+                return await _move_to_background(process, arguments, context, None if moved.is_set() else limit)
             if code is None:
                 await process.end()
                 return _failure(143, capture, f"Command timed out after {_format_duration(limit)}\n")
@@ -97,7 +106,8 @@ class BashTool(BuiltInTool[BashArguments]):
             await process.end()
             raise
         finally:
-            _release(process, context)
+            if not is_moved:
+                _release(process, context)
 
 
 def find_pull_request(command: str, output: str) -> tuple[int, str, str] | None:
@@ -133,25 +143,30 @@ async def _start(
         raise ToolFailed(f"The command could not be started: {words}") from None
 
 
-async def _wait_with_progress(process: CommandProcess, limit: float, context: ToolContext, call_id: str) -> int | None:
-    """Wait for a command and report its progress; return its exit code, None if it takes too long."""
+async def _wait_with_progress(
+    process: CommandProcess, limit: float, context: ToolContext, call_id: str, moved: asyncio.Event
+) -> int | None:
+    """Wait for a command and report its progress; return its exit code, None if it takes too long or is moved."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     waiting = asyncio.ensure_future(process.wait())
+    moving = asyncio.ensure_future(moved.wait())
     pause, reported = _FIRST_PROGRESS_SECONDS, -1
     try:
         while True:
             left = began + limit - loop.time()
-            done, _ = await asyncio.wait([waiting], timeout=min(pause, max(left, 0)))
-            if done:
+            first = asyncio.FIRST_COMPLETED
+            await asyncio.wait([waiting, moving], timeout=min(pause, max(left, 0)), return_when=first)
+            if waiting.done():
                 return waiting.result()
-            if loop.time() >= began + limit:
+            if moving.done() or loop.time() >= began + limit:
                 return None
             if process.capture.size != reported:  # a command without new output is reported once
                 context.report_progress(call_id, _progress(process.capture, loop.time() - began, limit))
             pause, reported = _PROGRESS_SECONDS, process.capture.size
     finally:
         waiting.cancel()
+        moving.cancel()
 
 
 def _progress(capture: OutputCapture, seconds: float, limit: float) -> Json:
@@ -173,6 +188,66 @@ async def _start_in_background(
     id = context.tasks.new_id()
     capture = OutputCapture(_output_file(context, id), at_once=True)
     process = await _start(arguments.command, context, capture, level)
+    await _add_task(id, process, arguments, context)
+    where = f" Output is being written to: {capture.path}" if not capture.problem else ""
+    result = {"stdout": "", "stderr": "", "interrupted": False, "isImage": False, "backgroundTaskId": id}
+    return ToolOutcome(content=f"Command running in background with ID: {id}.{where}", result=result)
+
+
+def _can_move(command: str, context: ToolContext) -> bool:
+    """Tell whether a command that ran out of time goes on in the background: not a mere `sleep`."""
+    if context.environment.get("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS") not in (None, "", "0", "false"):
+        return False
+    return command.split(maxsplit=1)[:1] != ["sleep"]
+
+
+async def _move_to_background(
+    process: CommandProcess, arguments: BashArguments, context: ToolContext, limit: float | None
+) -> ToolOutcome:
+    """Let a running command go on in the background, because the user wants it or it has reached its time limit."""
+    id, capture = context.tasks.new_id(), process.capture
+    output = capture.last_text(MAX_SHOWN).strip("\n")
+    capture.save()
+    await _add_task(id, process, arguments, context, None if limit is None else _MAX_MOVED_SECONDS)
+    result: Json = {
+        "stdout": output,
+        "stderr": "",
+        "interrupted": False,
+        "isImage": False,
+        "noOutputExpected": False,
+        "backgroundTaskId": id,
+    }
+    # The words and the fields are those of Claude Code 2.1.326.
+    if limit is None:
+        said = f"Command was manually backgrounded by user with ID: {id}."
+        after = ""
+        result["backgroundedByUser"] = True
+    else:
+        said = (
+            f"Command did not complete within its {_format_duration(limit)} timeout and was moved to the background "
+            f"(ID: {id})."
+        )
+        after = (
+            " You will be notified when it completes, if you are still working then. If it is still running after "
+            f"{_MAX_MOVED_SECONDS / 60:.0f}m in the background, it will be stopped. It is running now: do not start a "
+            "second copy while it runs. If it is no longer needed, stop it with TaskStop."
+        )
+        result["timedOutAfterMs"] = round(limit * 1000)
+    where = f" Output is being written to: {capture.path}." if not capture.problem else ""
+    check = f" To check interim output, use TaskOutput with the ID{'' if capture.problem else ' or Read on that file'}."
+    content = "\n".join(part for part in (output, f"{said}{where}{after}{check}") if part)
+    return ToolOutcome(content=content, result=result)
+
+
+async def _add_task(
+    id: str,
+    process: CommandProcess,
+    arguments: BashArguments,
+    context: ToolContext,
+    limit: float | None = None,
+) -> None:
+    """Register a running command as a background task that is followed to its end."""
+    capture = process.capture
     task = BackgroundTask(
         id,
         COMMAND_TASK,
@@ -182,16 +257,18 @@ async def _start_in_background(
         read_output=lambda: _background_output(capture),
     )
     context.tasks.add(task)
-    await task.start(_follow(process, task, context))
-    where = f" Output is being written to: {capture.path}" if not capture.problem else ""
-    result = {"stdout": "", "stderr": "", "interrupted": False, "isImage": False, "backgroundTaskId": id}
-    return ToolOutcome(content=f"Command running in background with ID: {id}.{where}", result=result)
+    await task.start(_follow(process, task, context, limit))
 
 
-async def _follow(process: CommandProcess, task: BackgroundTask, context: ToolContext) -> None:
-    """Wait for the end of a command in the background."""
+async def _follow(process: CommandProcess, task: BackgroundTask, context: ToolContext, limit: float | None) -> None:
+    """Wait for the end of a command in the background; end it after some seconds if it has a limit."""
     try:
-        task.exit_code = await process.wait()
+        async with asyncio.timeout(limit):
+            task.exit_code = await process.wait()
+    except TimeoutError:
+        await process.end()
+        context.tasks.end(task, "killed")
+        return
     except asyncio.CancelledError:
         await process.end()
         context.tasks.end(task, "killed", report=False)

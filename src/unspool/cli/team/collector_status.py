@@ -1,0 +1,75 @@
+"""`unspool collect --status`: what was sent to each object store, as a list, JSON or Prometheus text."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from unspool.cli import output
+from unspool.errors import NothingFound
+
+_METRICS = {
+    "streams": "Files that were sent.",
+    "segments": "Segments that were sent.",
+    "lines": "Lines that were sent.",
+    "pending": "Segments that wait to be sent.",
+    "pending_bytes": "Bytes that wait to be sent.",
+}
+
+
+def show_collector_status(folder: Path, *, as_json: bool, as_metrics: bool) -> None:
+    """Print what was sent to every target, without connecting to any."""
+    rows = _read_rows(folder)
+    if as_metrics:
+        click.echo(_metrics_text(rows), nl=False)
+    elif as_json:
+        items = [{**row, "confirmed": row["confirmed_at"]} for row in rows]
+        output.write_document("collect-status", {"items": items}, [])
+    else:
+        for row in rows:
+            output.print_heading(str(row["to"]))
+            output.print_pairs([(name.replace("_", " "), str(value)) for name, value in row.items() if name != "to"])
+    if not rows:
+        raise NothingFound("nothing collected yet")
+
+
+def _read_rows(folder: Path) -> list[dict[str, Any]]:
+    from unspool.collect import known_targets, open_state
+
+    rows = []
+    for url, org, device in known_targets(folder):
+        with open_state(folder, url, org, device) as state:
+            sent, waiting, last = state.sent().values(), state.waiting(), state.last_confirmed
+            rows.append(
+                {
+                    "to": url,
+                    "org": org,
+                    "device": device,
+                    "streams": len(sent),
+                    "segments": sum(stream.sequence for stream in sent),
+                    "lines": sum(stream.lines for stream in sent),
+                    "pending": len(waiting),
+                    "pending_bytes": sum(segment.size for segment in waiting),
+                    "confirmed_at": None if last is None else f"{datetime.fromtimestamp(last / 1000, UTC):%FT%TZ}",
+                }
+            )
+    return rows
+
+
+def _metrics_text(rows: list[dict[str, Any]]) -> str:
+    from unspool.collect import MetricFamily, epoch_seconds, format_metrics
+
+    labels = [{name: row[name] for name in ("to", "org", "device")} for row in rows]
+    families = [
+        MetricFamily(
+            f"unspool_collect_{name}", words, [(label, row[name]) for label, row in zip(labels, rows, strict=True)]
+        )
+        for name, words in _METRICS.items()
+    ]
+    confirmed = [(label, epoch_seconds(row["confirmed_at"])) for label, row in zip(labels, rows, strict=True)]
+    times = [(label, seconds) for label, seconds in confirmed if seconds is not None]
+    words = "When the store last confirmed a segment."
+    return format_metrics([*families, MetricFamily("unspool_collect_confirmed_timestamp_seconds", words, times)])

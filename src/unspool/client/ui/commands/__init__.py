@@ -1,0 +1,1 @@
+"""Slash commands of the terminal that have more to show than a few lines."""

@@ -1,0 +1,76 @@
+"""Writes and reads the heartbeats of devices: `manifests/<org>/<device>.heartbeat`.
+
+Rules
+  1. A heartbeat says that a collector runs, which versions, and how much waits. It is small and overwritten each time.
+  2. Nothing depends on it but `lake status`: a store that refuses it is no reason to stop collecting.
+  3. The name does not end with `.json`: earlier versions take every `.json` there for a manifest.
+  4. `left` says that the device was taken out (`collect leave`) and will not come again.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+
+import msgspec
+
+from unspool.collect.manifest import FOLDER
+from unspool.collect.object_store import SegmentStore
+
+VERSION = 1
+SUFFIX = ".heartbeat"
+
+
+class DeviceHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """What a collector said last of itself."""
+
+    unspool: str = "heartbeat"
+    version: int = VERSION
+    org: str
+    user: str
+    device: str
+    written: str
+    """When, by the device's clock, in UTC."""
+    collector: str
+    """The version of unspool."""
+    claude_code: str | None = None
+    """The version of Claude Code that wrote last."""
+    system: str = ""
+    """The operating system and its version."""
+    pending: int = 0
+    """Segments that wait to be sent."""
+    pending_bytes: int = 0
+    failed: int = 0
+    """Files that could not be read in the last round."""
+    redactions: int = 0
+    """Secrets that were replaced in the last round."""
+    left: bool = False
+
+
+def describe_system() -> str:
+    """Return the name and version of the operating system, without the name of the machine."""
+    return f"{platform.system()} {platform.release()}"[:100]
+
+
+def heartbeat_name(org: str, device: str) -> str:
+    """Return the name of the object for a device."""
+    return f"{FOLDER}/{org}/{device}{SUFFIX}"
+
+
+def send_heartbeat(object_store: SegmentStore, heartbeat: DeviceHeartbeat) -> None:
+    """Overwrite the heartbeat of a device."""
+    object_store.overwrite(heartbeat_name(heartbeat.org, heartbeat.device), msgspec.json.encode(heartbeat))
+
+
+def read_heartbeats(object_store: SegmentStore) -> Iterator[DeviceHeartbeat]:
+    """Yield the heartbeats of all devices; what cannot be read, or speaks of another device, is left out."""
+    for listed in object_store.names(FOLDER):
+        if not listed.name.endswith(SUFFIX) or (data := object_store.get(listed.name)) is None:
+            continue
+        try:
+            heartbeat = msgspec.json.decode(data, type=DeviceHeartbeat)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        # A device can write below its own name only: there it may not speak for another.
+        if heartbeat_name(heartbeat.org, heartbeat.device) == listed.name:
+            yield heartbeat
