@@ -28,7 +28,8 @@ MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk")
 _SOURCES = ("user", "project", "local")
 _SETTINGS_KEYS = frozenset(
     {"permissions", "model", "env", "hooks", "disableAllHooks", "sandbox", "sandbox.enabled",
-     "sandbox.autoAllowBashIfSandboxed"}
+     "sandbox.autoAllowBashIfSandboxed", "enabledMcpjsonServers", "disabledMcpjsonServers",
+     "enableAllProjectMcpServers"}
 )  # fmt: skip
 """The keys of settings that act in a chat; others of a settings file are Claude Code's."""
 _LISTS = ("--allowedTools", "--allowed-tools", "--disallowedTools", "--disallowed-tools")
@@ -46,14 +47,14 @@ class Variadic(click.Command):
             option = next((args[at] for at in range(place - 1, -1, -1) if args[at].startswith("-")), "")
             # Any other word is the prompt: `--allowedTools Read Edit "fix the test"`.
             is_rule = word.partition("(")[0] in INPUT_TYPES or word.startswith("mcp__")
-            if option in _LISTS and is_rule and args[place - 1] != option:
+            is_config = option == "--mcp-config" and (word.lstrip().startswith("{") or word.endswith(".json"))
+            if ((option in _LISTS and is_rule) or is_config) and args[place - 1] != option:
                 repeated.append(option)
             repeated.append(word)
         return super().parse_args(ctx, repeated)
 
 
 _REFUSED = {
-    "--mcp-config": "MCP servers are not supported",
     "--plugin-dir": "plugins are not supported",
     "--task-budget": "task budgets are not supported",
     "--thinking-display": "thinking is always shown in full",
@@ -188,7 +189,10 @@ def refused_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--fallback-model", metavar="NAME", help="Model to continue with if the first one is overloaded")
 @click.option("--betas", metavar="NAMES", help="Beta features of the API to ask for")
 @click.option("--json-schema", metavar="JSON", help="With -p: JSON Schema of the answer (`structured_output`)")
-@click.option("--strict-mcp-config", is_flag=True, hidden=True)
+@click.option(
+    "--mcp-config", "mcp_configs", multiple=True, metavar="FILE|JSON", help="MCP servers: a file or JSON; repeatable"
+)
+@click.option("--strict-mcp-config", "strict_mcp", is_flag=True, help="Use only the servers of --mcp-config")
 @refused_options
 @click.option("--add-dir", "added", multiple=True, metavar="DIR", help="Additional folder to work in; repeatable")
 @click.option("--trust", is_flag=True, help="Trust this folder: use its settings, agents and commands")
@@ -320,6 +324,8 @@ def _parse_settings(flags: dict[str, Any]) -> ChatSettings:
         trusted=flags["trust"],
         sandbox=flags["sandbox"],
         tools=_parse_tool_names(flags["tools"]),
+        mcp_configs=flags["mcp_configs"],
+        strict_mcp=flags["strict_mcp"],
         interactive=not _is_headless(flags),
     )
 

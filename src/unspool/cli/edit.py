@@ -15,6 +15,7 @@ import msgspec
 
 from unspool import home as homes
 from unspool.cli import options, output, session_argument
+from unspool.cli.edit_redaction import redact
 from unspool.cli.main import SuggestingGroup, on_step
 from unspool.display import TextColumn, units
 from unspool.edit import (
@@ -48,18 +49,21 @@ _LOG_COLUMNS = [
 
 @click.group(cls=SuggestingGroup)
 def edit() -> None:
-    """Clone, fork, move, trim, compress or repair a session; undo edits.
+    """Clone, fork, move, trim, compress, repair or redact a session; undo edits.
 
     unspool plans every edit, checks that the result can be resumed, and writes all files or none. The result is a new
-    session; the old one stays unchanged.
+    session; the old one stays unchanged. Only `redact` always changes the session itself.
 
     \b
     unspool edit trim 945090a1 --results --superseded-reads --plan
     unspool edit fork 945090a1 --at 7
     unspool edit compress 945090a1 --keep-last 3 --no-model
-    unspool edit repair 945090a1 --plan
+    unspool edit redact 945090a1 --secrets --plan
     unspool edit undo
     """
+
+
+edit.add_command(redact)
 
 
 def _edit_options(command: options.Command) -> options.Command:

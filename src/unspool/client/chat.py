@@ -286,6 +286,7 @@ class Chat:
         if self._session_source is None:
             await self.agent.hooks.on_session_end(reason)
         await self.context.tasks.stop()
+        await self.services.mcp.close()
         while self._background_usage:
             self.totals.include(self._background_usage.pop())
         self._registration.remove()

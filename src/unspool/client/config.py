@@ -84,6 +84,10 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The JSON schema of the answer, which the model gives by a tool call."""
     only_model: bool = False
     """Whether the endpoint is not Anthropic's: `opus`, `sonnet` and `haiku` then mean the chat's own model."""
+    mcp_configs: tuple[str, ...] = ()
+    """MCP servers of the command line: files, or JSON objects."""
+    strict_mcp: bool = False
+    """Whether only the MCP servers of the command line are used."""
     interactive: bool = False
     """Whether a user types the prompts: then they are added to `history.jsonl`."""
 

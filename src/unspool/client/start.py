@@ -113,9 +113,14 @@ async def run_headless(options: ChatOptions, runtime: ChatRuntime, complain: Cal
             write(encode_line(control_protocol.error_response(first.id, error.message)))
             raise
     opened = await open_chat.open_chat_from_settings(
-        options.start, options.settings, runtime, remote if options.asks else None, agents
+        options.start,
+        options.settings,
+        runtime,
+        remote if options.asks else None,
+        agents,
+        remote.send_or_fail if messages is not None else None,
     )
-    for problem in opened.problems:
+    for problem in (*opened.problems, *_unapproved(opened)):
         complain(problem, None)
     try:
         run = HeadlessRun(
@@ -133,6 +138,15 @@ async def run_headless(options: ChatOptions, runtime: ChatRuntime, complain: Cal
         return await run.run_prompt(options.prompt)
     finally:
         await opened.chat.close()
+
+
+def _unapproved(opened: open_chat.OpenedChat) -> list[str]:
+    """Return that servers of `.mcp.json` are not used, because nobody is here to approve them."""
+    names = ", ".join(f"`{server.name}`" for server in opened.chat.services.mcp.pending)
+    if not names:
+        return []
+    how = "approve them in a terminal, or with `enabledMcpjsonServers` in the settings"
+    return [f"MCP servers of .mcp.json are not approved and not used: {names} ({how})"]
 
 
 async def _put_back(

@@ -26,6 +26,8 @@ class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool = False
     extra: tuple[Json, ...] = ()
     """Blocks that follow in a meta line of the user's, as Claude Code does with a PDF."""
+    mcp_meta: Json | None = None
+    """What the server of an MCP tool returned besides its content; not for the model."""
 
 
 class FileChange(msgspec.Struct, frozen=True, kw_only=True):

@@ -131,7 +131,7 @@ def apply_edit(
     with journal.lock_edits(own):
         # An unfinished edit may be one of this very session: its file must be whole before it is compared.
         recovery.recover(own)
-        _check_source(planned)
+        check_source(planned)
         id = secrets.token_hex(4)
         plan = planned.plan
         entry = Journal(
@@ -235,7 +235,7 @@ def _target_folder(operation: Operation, files: SessionFiles) -> Path:
     return projects / key
 
 
-def _check_source(planned: Planned) -> None:
+def check_source(planned: Planned) -> None:
     """Refuse a plan that cannot be applied any more."""
     if planned.plan.in_place:
         from unspool.edit.in_use import in_use_reason  # start-up: most edits write a new session

@@ -224,6 +224,18 @@ def move_side_files(
         yield FileChange("remove", file.path)
 
 
+def read_agent_files(files: SessionFiles, session_id: str) -> list[AgentFile]:
+    """Read the agents of a session, as `link_agents` takes them."""
+    return [
+        AgentFile(
+            id=_agent_id(file.path),
+            entries=read_agent_lines(file.path, session_id).entries,
+            meta=_read_meta(file.path),
+        )
+        for file in files.with_role("agent")
+    ]
+
+
 def _encode_paths(paths: list[tuple[str, str]]) -> tuple[tuple[bytes, bytes], ...]:
     """Return parts of paths as they stand in JSON, without the quotes."""
     return tuple((encode_json(old)[1:-1], encode_json(new)[1:-1]) for old, new in paths)

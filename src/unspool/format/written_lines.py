@@ -59,6 +59,7 @@ class UserLine(LinePart, frozen=True, tag="user"):
     message: UserMessage
     permission_mode: str | UnsetType = UNSET
     is_meta: bool | UnsetType = UNSET
+    mcp_meta: Any = UNSET
     tool_use_result: Any = UNSET
     source_tool_assistant_uuid: str | UnsetType = field(default=UNSET, name="sourceToolAssistantUUID")
     is_visible_in_transcript_only: bool | UnsetType = UNSET

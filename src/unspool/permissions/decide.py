@@ -28,7 +28,8 @@ from unspool.permissions.rules import (
 Json: TypeAlias = dict[str, Any]
 _ALWAYS_ALLOWED = frozenset(
     {"TodoWrite", "TodoRead", "Task", "TaskOutput", "AgentOutputTool", "KillShell", "AskUserQuestion", "EnterPlanMode",
-     "ExitPlanMode", "StructuredOutput", "TaskCreate", "TaskUpdate", "TaskGet", "TaskList"}
+     "ExitPlanMode", "StructuredOutput", "TaskCreate", "TaskUpdate", "TaskGet", "TaskList", "ToolSearch",
+     "ListMcpResourcesTool", "ReadMcpResourceTool"}
 )  # fmt: skip
 """Tools that change nothing by themselves, or ask the user anyway; the calls of agents are decided one by one."""
 

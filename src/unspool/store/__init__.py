@@ -2,7 +2,7 @@
 
 From top to bottom, each importing only what stands below it:
 
-    sql               DuckDB over the tables, in a process of its own
+    sql, removal      DuckDB over the tables, in a process of its own; removal of texts from everything
     search, columns   full-text search; Parquet files derived from session files
     catalog           lists and statistics of sessions, side documents, the health of the store
     access            one way to a folder's data: the store, or the files themselves
@@ -28,12 +28,16 @@ if TYPE_CHECKING:
         transaction, translate_errors,
     )
     from unspool.store.preferences import Preferences
+    from unspool.store.removal import (
+        RemovalReport, RemovalScope, compact_databases, find_left, read_archived, remove_from_store,
+    )
     from unspool.store.worker_processes import start_workers, wait_for
 
 __all__ = [
-    "IN_FOLDER", "STORE", "Preferences", "PriceLookup", "Roots", "StoreAccess", "folder_parameters",
-    "is_locked", "list_roots", "locked", "open_archive", "open_store", "preferences", "response_cells",
-    "response_from_cells", "start_workers", "transaction", "translate_errors", "user_annotations", "wait_for",
+    "IN_FOLDER", "STORE", "Preferences", "PriceLookup", "RemovalReport", "RemovalScope", "Roots", "StoreAccess",
+    "compact_databases", "find_left", "folder_parameters", "is_locked", "list_roots", "locked", "open_archive",
+    "open_store", "preferences", "read_archived", "remove_from_store", "response_cells", "response_from_cells",
+    "start_workers", "transaction", "translate_errors", "user_annotations", "wait_for",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -43,5 +47,6 @@ __getattr__ = lazy_door(__name__, {
         "IN_FOLDER STORE Roots folder_parameters is_locked list_roots locked open_archive open_store "
         "transaction translate_errors",
     "preferences": "Preferences",
+    "removal": "RemovalReport RemovalScope compact_databases find_left read_archived remove_from_store",
     "worker_processes": "start_workers wait_for",
 })

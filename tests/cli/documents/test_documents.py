@@ -39,6 +39,8 @@ CASES: dict[str, list[str]] = {
     "share": ["share {id}", "share {id} --md --results --thinking --turns 1"],
     "edit": ["edit clone {id}", "edit compress {id} --keep-last 0 --no-model"],
     "edit-plan": ["edit trim {id} --tools --plan", "edit fork {id} --at 2 --plan"],
+    "edit-redact-plan": ["edit redact {id} --secrets --plan"],
+    "edit-redact": ["edit redact {id} --turns 1"],
     "edit-undo": ["edit undo"],
     "edit-log": ["edit log"],
     "restore": [],

@@ -250,7 +250,7 @@ def query(made: Any) -> Any:
 @pytest.mark.parametrize(
     ("more", "named"),
     [
-        ({"mcp_servers": {"a": {"command": "x"}}}, "--mcp-config"),
+        ({"mcp_servers": {"a": {"command": 5}}}, "MCP server `a`"),
         ({"plugins": [{"type": "local", "path": "x"}]}, "--plugin-dir"),
         ({"sandbox": {"enabled": True, "excludedCommands": ["git"]}}, "sandbox.excludedCommands"),
         ({"settings": '{"outputStyle": "pirate"}'}, "outputStyle"),
@@ -286,6 +286,46 @@ def test_an_option_that_can_be_honoured_reaches_the_request(options: Any, place:
     config.mkdir()
     (config / "settings.json").write_text('{"model": "claude-sonnet-5-5"}')
     assert query(options([{"content": "Hi.", "expect": {"body": body}}], **more)).result == "Hi."
+
+
+def test_servers_inside_the_program_are_called_asked_about_and_reported(options: Any) -> None:
+    @sdk.tool("shout", "Says it loud.", {"word": str})
+    async def shout(arguments: Any) -> Any:
+        if arguments["word"] == "bad":
+            raise ValueError("not this word")
+        return {"content": [{"type": "text", "text": arguments["word"].upper()}]}
+
+    asked: list[str] = []
+
+    async def may(tool: str, input: Any, context: Any) -> Any:
+        asked.append(tool)
+        return sdk.PermissionResultAllow()
+
+    calls = [{"type": "tool_use", "name": "mcp__voice__shout", "input": {"word": word}} for word in ("hello", "bad")]
+    script = {
+        "cues": {"go": [{"content": calls}, {"content": "Done.", "expect": {"result": ["HELLO", "not this word"]}}]}
+    }
+    servers = {"voice": sdk.create_sdk_mcp_server("voice", tools=[shout]), "gone": {"command": "/no/such/program"}}
+
+    async def talk() -> tuple[list[Any], Any, Any]:
+        async with sdk.ClaudeSDKClient(options(script, mcp_servers=servers, can_use_tool=may)) as client:
+            await client.query("go")
+            told = [one async for one in client.receive_response()]
+            before = await client.get_mcp_status()
+            await client.reconnect_mcp_server("voice")
+            await client.toggle_mcp_server("voice", False)
+            return told, before, await client.get_mcp_status()
+
+    told, before, after = asyncio.run(talk())
+    assert told[-1].result == "Done."
+    assert asked == ["mcp__voice__shout"] * 2
+    assert told[0].data["mcp_servers"] == [
+        {"name": "voice", "status": "connected"},
+        {"name": "gone", "status": "failed"},
+    ]
+    assert [server["status"] for server in before["mcpServers"]] == ["connected", "failed"]
+    assert before["mcpServers"][0]["tools"] == [{"name": "shout"}]
+    assert after["mcpServers"][0]["status"] == "disabled"
 
 
 def test_structured_output_follows_its_schema_and_is_asked_for_until_it_comes(options: Any) -> None:

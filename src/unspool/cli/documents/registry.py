@@ -29,6 +29,8 @@ DOCUMENTS: Final = MappingProxyType(
         "share": sessions.ShareDocument,
         "edit": sessions.EditDocument,
         "edit-plan": sessions.EditPlanDocument,
+        "edit-redact": sessions.EditRedactDocument,
+        "edit-redact-plan": sessions.EditRedactPlanDocument,
         "edit-undo": sessions.EditUndoDocument,
         "edit-log": sessions.EditLogDocument,
         "restore": sessions.RestoreDocument,

@@ -480,6 +480,46 @@ class EditPlanDocument(EditSummary):
     """Rules that the source breaks already."""
 
 
+class EditRedactPlanDocument(EditSummary):
+    """What a redaction would change (`edit redact --plan`)."""
+
+    schema: str
+    """`unspool/edit-redact-plan/1`."""
+    files: list[str]
+    """The files that would change."""
+    found: Counts
+    """The secrets that were found, by kind."""
+    backups: list[str]
+    """The ids of edits whose backups hold what would be removed."""
+    elsewhere: list[str]
+    """Other files of the config folder that hold the same text; they stay as they are."""
+    faults: list[str]
+    """Rules that the edit would break."""
+
+
+class EditRedactDocument(EditSummary):
+    """A redaction that was applied (`edit redact`)."""
+
+    schema: str
+    """`unspool/edit-redact/1`."""
+    files: list[str]
+    """The files that were changed."""
+    found: Counts
+    """The secrets that were found, by kind."""
+    archived: int
+    """Contents of files in the archive that were changed."""
+    rows: int
+    """Rows of the store that were changed or deleted."""
+    shredded: list[str]
+    """The ids of edits whose backups were deleted."""
+    elsewhere: list[str]
+    """Other files of the config folder that hold the same text; they stay as they are."""
+    unreached: list[str]
+    """What could not be reached, in words."""
+    left: list[str]
+    """Files of the data folder, without the backups of edits, that still hold something."""
+
+
 class EditUndoDocument(JsonDocument):
     """An edit that was undone (`edit undo`)."""
 

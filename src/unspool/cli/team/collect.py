@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from unspool.cli import options, output, store_access
 from unspool import __version__
+from unspool.cli import options, output, store_access
 from unspool.cli.main import on_step
 from unspool.cli.team.collector_status import show_collector_status
 from unspool.collect import (
@@ -139,9 +139,9 @@ def collect(
     objects that `unspool lake` reads. After a crash or an unreachable store, the next run continues where the last one
     stopped. Credentials come from the environment (AWS_…, GOOGLE_…, AZURE_…) or from --env-file.
 
-    `enrol` sets the organization and user of this machine, `leave` ends that: what was sent stays. `install` starts the collector at every login, `uninstall`
-    stops that. Exit codes: 5 if another collector runs or the store may overwrite objects, 6 if the store is
-    unreachable or rejects the request; the next run sends what waits.
+    `enrol` sets the organization and user of this machine, `leave` ends that: what was sent stays. `install` starts the
+    collector at every login, `uninstall` stops that. Exit codes: 5 if another collector runs or the store may overwrite
+    objects, 6 if the store is unreachable or rejects the request; the next run sends what waits.
     """
     folder = data_folder(os.environ)
     if rest["once"] and follow:

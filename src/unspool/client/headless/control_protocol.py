@@ -150,6 +150,15 @@ class ControlChannel:
             self._write({"type": "control_cancel_request", "request_id": id})
             raise
 
+    async def send_or_fail(self, request: Json) -> Json:
+        """Send a message to an MCP server of the program and return its response; a `ServerEnded` if there is none."""
+        from unspool.client.mcp.connection_end import ServerEnded
+
+        answer = await self.send(request)
+        if answer.error is not None:
+            raise ServerEnded(answer.error)
+        return answer.response
+
 
 class RemoteUser(ControlChannel):
     """The user interface of a program at the other end, which is asked by `can_use_tool` requests."""

@@ -18,6 +18,8 @@ from unspool.client import events
 from unspool.client.headless import control_protocol, stream_json
 from unspool.client.headless.initialize_request import parse_initialization
 from unspool.client.headless.stream_json import StreamJsonEncoder
+from unspool.client.mcp.server_config import normalize_name
+from unspool.client.mcp.servers import ServerState
 from unspool.client.tool_result import Json
 from unspool.client.ui import slash_commands
 from unspool.client.ui.input_lines import read_lines
@@ -54,6 +56,8 @@ class HeadlessRun:
         self._is_running = False
         self._prompts: asyncio.Queue[control_protocol.UserMessage | None] = asyncio.Queue()
         """Prompts that wait for their turn; None: no more will come."""
+        self._changes: set[asyncio.Future[None]] = set()
+        """Changes of MCP servers that are under way."""
 
     async def run_prompt(self, prompt: str | list[Json]) -> int:
         """Run one prompt and return the exit code."""
@@ -80,6 +84,10 @@ class HeadlessRun:
 
     async def _turn(self, prompt: str | list[Json], uuid: str | None = None) -> None:
         self._failed = self._ended = self._structured = None
+        servers = self._chat.services.mcp
+        await servers.wait_started()
+        for problem in servers.take_problems():
+            self._complain(problem, None)
         if self._output == "stream-json":
             self._print(self._init_object())
             if self._replay:
@@ -139,6 +147,11 @@ class HeadlessRun:
                     self._chat.steer(text)
                 case control_protocol.UserMessage():
                     self._prompts.put_nowait(message)
+                case control_protocol.ControlRequest(subtype="mcp_reconnect" | "mcp_toggle"):
+                    # In a task of its own: a server inside the program answers through this very loop.
+                    changing = asyncio.ensure_future(self._change_server(message))
+                    self._changes.add(changing)
+                    changing.add_done_callback(self._changes.discard)
                 case control_protocol.ControlRequest():
                     self._print(self._handle_control(message, remote))
                 case control_protocol.ControlResponse() if remote is not None:
@@ -166,6 +179,9 @@ class HeadlessRun:
                     return control_protocol.success_response(control.id, {"mode": mode})
                 case {"subtype": "set_model", "model": str() | None as model}:
                     self._chat.set_model(resolve_model(model) if model else self._chat.settings.model)
+                case {"subtype": "mcp_status"}:
+                    listed = [_server_as_json(state) for state in self._chat.services.mcp.states()]
+                    return control_protocol.success_response(control.id, {"mcpServers": listed})
                 case {"subtype": "get_context_usage"}:
                     used, limit = self._chat.window_state
                     return control_protocol.success_response(control.id, {"totalTokens": used, "maxTokens": limit})
@@ -174,6 +190,22 @@ class HeadlessRun:
         except UnspoolError as error:
             return control_protocol.error_response(control.id, error.message)
         return control_protocol.success_response(control.id)
+
+    async def _change_server(self, control: control_protocol.ControlRequest) -> None:
+        """Connect to an MCP server again, or disconnect from it, and print the response."""
+        servers, name = self._chat.services.mcp, str(control.request.get("serverName", ""))
+        try:
+            if control.subtype == "mcp_toggle" and control.request.get("enabled") is not True:
+                await servers.disable(name)
+            else:
+                await servers.reconnect(name)
+                state = next(state for state in servers.states() if state.server.key == normalize_name(name))
+                if state.status != "connected":
+                    raise UsageError(state.problem)
+        except UnspoolError as error:
+            self._print(control_protocol.error_response(control.id, error.message))
+        else:
+            self._print(control_protocol.success_response(control.id))
 
     def _initialize(self, request: Json, remote: control_protocol.ControlChannel | None) -> None:
         """Register the hooks of the program; its agents were given when the chat was opened."""
@@ -202,11 +234,13 @@ class HeadlessRun:
         }
 
     def _init_object(self) -> Json:
+        services = self._chat.services
         return stream_json.init_object(
             self._chat.session_id,
             self._new_id(),
             cwd=str(self._chat.workspace.root),
-            tools=[tool.name for tool in self._chat.services.tools],
+            tools=[*(tool.name for tool in services.tools), *(tool.name for tool in services.mcp.tools())],
+            mcp_servers=[{"name": state.server.name, "status": state.status} for state in services.mcp.states()],
             model=self._chat.model,
             permissionMode=self._chat.mode,
             slash_commands=list(slash_commands.headless_commands(self._opened)),
@@ -248,6 +282,17 @@ class HeadlessRun:
         if self._signal is not None:
             return 128 + self._signal
         return stream_json.exit_code(self._ended, self._failed)
+
+
+def _server_as_json(state: ServerState) -> Json:
+    """Return an MCP server by the field names of the SDK."""
+    value: Json = {"name": state.server.name, "status": state.status, "scope": state.server.scope}
+    if state.version:
+        value["serverInfo"] = state.version
+    if state.status == "failed":
+        value["error"] = state.problem
+    prefix = f"mcp__{state.server.key}__"
+    return {**value, "tools": [{"name": name.removeprefix(prefix)} for name in state.tools]}
 
 
 async def read_messages(descriptor: int) -> AsyncGenerator[control_protocol.InputMessage, None]:

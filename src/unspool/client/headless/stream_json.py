@@ -219,7 +219,6 @@ def init_object(session_id: str, new_id: str, **facts: object) -> Json:
         "subtype": "init",
         **facts,
         "session_id": session_id,
-        "mcp_servers": [],
         "output_style": "default",
         "skills": [],
         "plugins": [],

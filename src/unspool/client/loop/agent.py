@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -29,13 +29,18 @@ from unspool.client.loop.model_calls import ModelCalls
 from unspool.client.loop.request import EndpointKnowledge, build_request
 from unspool.client.loop.tool_calls import PermissionCheck, RunTool, ToolRunner, ToolSideEffects
 from unspool.client.loop.usage_totals import TurnUsage, UsageSums
-from unspool.client.prompt.agent_definitions import AgentDefinition, select_tools
+from unspool.client.mcp.servers import McpServers
+from unspool.client.mcp.tool_references import replace_references
+from unspool.client.prompt.agent_definitions import AgentDefinition, may_use_server_tool, select_tools
 from unspool.client.session.file_backups import FileBackups
 from unspool.client.session.transcript import Transcript, drop_thinking
 from unspool.client.tool import Tool
 from unspool.client.tool_context import AgentTask, ToolBackends, ToolContext, WebAccess
 from unspool.client.tool_result import Json, ToolOutcome
 from unspool.client.tools.registry import tool_definitions, with_former_names
+
+if TYPE_CHECKING:
+    from unspool.client.mcp.tool_search import OfferedTools
 
 
 class Services(NamedTuple):
@@ -58,6 +63,10 @@ class Services(NamedTuple):
     """The sandbox of commands; None: they run without one."""
     hooks: HookRegistry = HookRegistry()
     """The hooks that are called on events."""
+    mcp: McpServers = McpServers()
+    """The MCP servers of the session."""
+    is_denied: Callable[[str], bool] = lambda tool: False
+    """Tells whether a rule denies a tool as a whole: the model is not offered it."""
     make_window: Callable[[str, int | None], TokenWindow] = TokenWindow
     """Called with a model and the size of the context window that the user has set."""
 
@@ -119,7 +128,10 @@ class ChatAgent:
         self.tools: tuple[Tool, ...] = services.tools
         if parent and definition:
             self.tools = select_tools(definition, parent.tools)
+        named = with_former_names(self.tools, [*services.agents.values()])
+        self._tools_by_name = {tool.name: tool for tool in named}
         self._definition = definition
+        self._mcp_tools = self._make_mcp_tools() if services.mcp else None
         self.context = make_context(backends=self._make_backends(parent))
         self.side_effects = ToolSideEffects(
             self.context, transcript, shared.transcript, shared.backups, self.queue.emit
@@ -143,7 +155,7 @@ class ChatAgent:
             hooks=self.hooks,
         )
         self.tool_runner = ToolRunner(
-            tools={tool.name: tool for tool in with_former_names(self.tools, [*services.agents.values()])},
+            find_tool=self._find_tool,
             context=self.context,
             transcript=transcript,
             queue=self.queue,
@@ -211,14 +223,43 @@ class ChatAgent:
         self.shared.take_background_events()
         self.input.take_steering()
 
+    def _make_mcp_tools(self) -> OfferedTools:
+        # Imported here: a chat without MCP servers does not load it.
+        from unspool.client.mcp.tool_search import OfferedTools
+
+        services, definition = self.shared.services, self._definition
+        return OfferedTools(
+            services.mcp,
+            is_allowed=lambda name: (
+                not services.is_denied(name) and (definition is None or may_use_server_tool(definition, name))
+            ),
+            environment=self.shared.runtime.environment,
+            window=lambda: self.compaction.window.size,
+        )
+
+    def _find_tool(self, name: str) -> Tool | None:
+        found = self._tools_by_name.get(name)
+        return self._mcp_tools.find(name) if found is None and self._mcp_tools is not None else found
+
+    def all_tools(self) -> tuple[Tool, ...]:
+        """Return the tools of the next request: built-in ones, and those of MCP servers."""
+        more = self._mcp_tools.offered(self.transcript.conversation.messages) if self._mcp_tools is not None else ()
+        return (*self.tools, *more)
+
+    def _system_prompt(self, agent_prompt: str | None) -> list[Json]:
+        services = self.shared.services
+        # It names the model that the session was opened with, also after a change: so it stays in the cache.
+        blocks = services.system_prompt(self.context, self.shared.model, agent_prompt)
+        said = services.mcp.instructions() if services.mcp else ""
+        return [*blocks, {"type": "text", "text": said}] if said else blocks
+
     def _build_request(self) -> tuple[Json, tuple[str, ...]]:
         """Return the next request, whatever its length, and its betas."""
         shared, prompt = self.shared, self._definition.prompt if self._definition else None
         return build_request(
             msgspec.structs.replace(shared.settings, model=self.model),
             shared.endpoint.features,
-            # It names the model that the session was opened with, also after a change: so it stays in the cache.
-            shared.services.system_prompt(self.context, shared.model, prompt),
-            tool_definitions(self.tools),
-            self.transcript.conversation.messages,
+            self._system_prompt(prompt),
+            tool_definitions(self.all_tools()),
+            replace_references(self.transcript.conversation.messages),
         )

@@ -80,7 +80,7 @@ class RequestedCall(NamedTuple):
 class ToolRunner:
     """Runs the tool calls of one agent."""
 
-    tools: Mapping[str, Tool]
+    find_tool: Callable[[str], Tool | None]
     context: ToolContext
     transcript: Transcript
     queue: EventQueue
@@ -303,7 +303,7 @@ class ToolRunner:
 
     def _parse_call(self, block: Json) -> RequestedCall:
         name, input = str(block.get("name", "")), block.get("input")
-        return RequestedCall(block["id"], name, input if isinstance(input, dict) else {}, self.tools.get(name))
+        return RequestedCall(block["id"], name, input if isinstance(input, dict) else {}, self.find_tool(name))
 
 
 def make_permission_request(

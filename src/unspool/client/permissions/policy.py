@@ -161,6 +161,10 @@ class PermissionPolicy:
         denied = {rule.tool for rule in self.settings.rules.deny if rule.specifier is None}
         return frozenset(tool for tool in tools if canonical_tool_name(tool) in denied)
 
+    def is_denied(self, tool: str) -> bool:
+        """Return whether a rule denies all calls of a tool of an MCP server, or of the whole server."""
+        return any(rule.specifier is None and rule.covers_tool(tool, forbids=True) for rule in self.settings.rules.deny)
+
     def make_hidden_filter(self, root: Path, environment: Mapping[str, str]) -> Callable[[Path], bool]:
         """Return a function that says whether a rule denies reading a resolved path: for `context.is_hidden`."""
         rules = [rule for rule in self.settings.rules.deny if rule.tool == "Read" and rule.specifier is not None]

@@ -19,7 +19,14 @@ from unspool.errors import Unreadable, UnspoolError
 from unspool.files import atomic
 
 FILE_NAME = "trusted.json"
-_ACTING = (".claude/settings.json", ".claude/settings.local.json", ".claude/agents", ".claude/commands", "CLAUDE.md")
+_ACTING = (
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".claude/agents",
+    ".claude/commands",
+    ".mcp.json",
+    "CLAUDE.md",
+)
 """What in a folder acts only, or in full, once it is trusted."""
 
 

@@ -96,6 +96,21 @@ def select_tools(agent: AgentDefinition, tools: Iterable[_AnyTool]) -> tuple[_An
     )
 
 
+def may_use_server_tool(agent: AgentDefinition, name: str) -> bool:
+    """Return whether an agent may use a tool of an MCP server, or a tool to find one."""
+
+    def is_named(listed: Iterable[str]) -> bool:
+        # `mcp__server` and `mcp__server__*` mean all tools of a server.
+        servers = (item.removesuffix("*").rstrip("_") for item in listed if item.startswith("mcp__"))
+        return any(name == item or name.startswith(f"{item}__") for item in servers)
+
+    if is_named(agent.disallowed) or name in agent.disallowed:
+        return False
+    if agent.tools is None or "*" in agent.tools or name in agent.tools:
+        return True
+    return is_named(agent.tools)
+
+
 def _read_definition(file: DefinitionFile) -> AgentDefinition:
     """Read the agent that a file defines; `Unreadable` says what is wrong with it."""
     fields, body = file.read("agent")

@@ -86,12 +86,17 @@ async def expand_command(
     return text.strip()
 
 
+def split_words(typed: str) -> list[str]:
+    """Return what was typed after a command as words; what stands in quotes is one."""
+    return [next(group for group in match.groups() if group is not None) for match in _WORD.finditer(typed)]
+
+
 class _Arguments:
     """What was typed after a command, to be put in place of its placeholders."""
 
     def __init__(self, command: CustomCommand, typed: str) -> None:
         self._typed = typed.strip()
-        self._words = [next(group for group in match.groups() if group is not None) for match in _WORD.finditer(typed)]
+        self._words = split_words(typed)
         self._names = {name: number for number, name in enumerate(command.arguments)}
         self.were_used = False
 

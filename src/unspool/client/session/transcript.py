@@ -344,6 +344,7 @@ def _tool_result_line(call_id: str, outcome: ToolOutcome, source: str | None) ->
         block["is_error"] = True
     return lines.UserLine(
         lines.UserMessage([block]),
+        mcp_meta=UNSET if outcome.mcp_meta is None else outcome.mcp_meta,
         tool_use_result=UNSET if outcome.result is None else outcome.result,
         source_tool_assistant_uuid=UNSET if source is None else source,
     )

@@ -127,8 +127,9 @@ def _failure(text: str) -> ToolOutcome:
 
 def _make_encodable(outcome: ToolOutcome) -> ToolOutcome:
     try:
-        msgspec.json.encode([outcome.content, outcome.result, outcome.extra])
+        msgspec.json.encode([outcome.content, outcome.result, outcome.extra, outcome.mcp_meta])
     except UnicodeEncodeError:
-        content, result, extra = replace_surrogates([outcome.content, outcome.result, outcome.extra])
-        return ToolOutcome(content=content, result=result, is_error=outcome.is_error, extra=tuple(extra))
+        parts = [outcome.content, outcome.result, outcome.extra, outcome.mcp_meta]
+        content, result, extra, meta = replace_surrogates(parts)
+        return ToolOutcome(content=content, result=result, is_error=outcome.is_error, extra=tuple(extra), mcp_meta=meta)
     return outcome

@@ -1,4 +1,4 @@
-"""Completes what is typed at the prompt: commands after `/`, files after `@`.
+"""Completes what is typed at the prompt: commands after `/`, files and resources of MCP servers after `@`.
 
 Rules
   1. File names come from the disk and may be hostile: a name that a terminal would show as something else is not
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -33,9 +34,15 @@ def can_complete(before: str) -> bool:
 class ChatCompleter(Completer):
     """Offers commands after `/`, and files after `@`."""
 
-    def __init__(self, commands: Callable[[], dict[str, str]], root: Path) -> None:
+    def __init__(
+        self,
+        commands: Callable[[], dict[str, str]],
+        root: Path,
+        resources: Callable[[], list[str]] = list,
+    ) -> None:
         self._commands = commands
         self._root = root
+        self._resources = resources
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """Yield the completions of the text before the cursor."""
@@ -47,6 +54,10 @@ class ChatCompleter(Completer):
         elif found := _MENTION.search(before):
             for path in _matching_files(found[1], self._root):
                 yield Completion(path, -len(found[1]))
+            lowered = found[1].lower()
+            matching = (name for name in self._resources() if lowered in name.lower() and name == clean_line(name))
+            for name in islice(matching, MAX_SHOWN):
+                yield Completion(name, -len(found[1]), display_meta="MCP resource")
 
 
 def _matching_files(typed: str, root: Path) -> list[str]:

@@ -22,6 +22,9 @@ from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
 from unspool.client.hooks.registry import HookRegistry, RegisteredHook
 from unspool.client.hooks.settings import HookSource, LoadedHooks, load_hooks
 from unspool.client.loop.agent import Services
+from unspool.client.mcp.approvals import ServerApprovals
+from unspool.client.mcp.config_files import ConfigScope, McpConfiguration, McpFlags, find_servers
+from unspool.client.mcp.servers import McpServers
 from unspool.client.permissions.kept_rules import KeptRules
 from unspool.client.permissions.policy import PermissionPolicy
 from unspool.client.permissions.settings import SettingsSelection, load_settings, read_settings
@@ -37,12 +40,13 @@ from unspool.client.tool_context import ToolContext, Workspace
 from unspool.client.tool_result import Json
 from unspool.client.tools.registry import built_in_tools, run_tool
 from unspool.client.web_access import WebClient
-from unspool.errors import Refused, UsageError
+from unspool.errors import MissingExtra, Refused, UsageError
 from unspool.graph.context import context_window
 from unspool.paths import data_folder
 from unspool.permissions import decode_settings
 
 if TYPE_CHECKING:
+    from unspool.client.mcp.connection_end import SendControl
     from unspool.client.protocols import UserInterface
     from unspool.client.tools.structured_output import StructuredOutputTool
 
@@ -160,10 +164,12 @@ async def open_chat_from_settings(
     runtime: ChatRuntime,
     user: UserInterface | None,
     given_agents: Sequence[AgentDefinition] = (),
+    send_control: SendControl | None = None,
 ) -> OpenedChat:
     """Open a chat with the permissions, agents, hooks, commands and system prompt of its settings.
 
-    `given_agents` are agents that a program defines; they go before those of files.
+    `given_agents` are agents that a program defines; they go before those of files. `send_control` reaches the MCP
+    servers of a program.
     """
     root, trusted = runtime.cwd.resolve(), is_trusted(settings, runtime)
     rules = load_permissions(settings, runtime, trusted=trusted)
@@ -173,6 +179,7 @@ async def open_chat_from_settings(
     commands = load_custom_commands(runtime.config, root, trusted=trusted)
     hooks = _load_hooks(settings, runtime, trusted=trusted)
     system_prompt = _system_prompt(settings, runtime, trusted=trusted)
+    servers = find_mcp_servers(settings, runtime, trusted=trusted)
     structured = _structured_output(settings)
     tools = _select_tools(settings, rules, tuple(agents.by_name.values()))
     services = Services(
@@ -188,6 +195,8 @@ async def open_chat_from_settings(
         is_hidden=rules.make_hidden_filter(root, runtime.environment),
         sandbox=rules.sandbox,
         hooks=HookRegistry((*hooks.hooks, *_output_hooks(structured)), runtime.new_id),
+        mcp=_make_servers(servers, runtime, send_control),
+        is_denied=rules.is_denied,
     )
     chat = await Chat.open(start, settings, runtime, user, services)
     problems = (
@@ -196,8 +205,46 @@ async def open_chat_from_settings(
         *agents.problems,
         *commands.problems,
         *system_prompt.problems,
+        *servers.problems,
     )
+    services.mcp.start()
     return OpenedChat(chat, rules, commands.by_name, tuple(agents.by_name), problems)
+
+
+def find_mcp_servers(settings: ChatSettings, runtime: ChatRuntime, *, trusted: bool) -> McpConfiguration:
+    """Return the MCP servers of a chat, and those of `.mcp.json` that its user has not been asked about."""
+    root = runtime.cwd.resolve()
+    found, _ = read_settings(runtime.config, root, trusted=trusted, selection=_selection(settings))
+    scope = ConfigScope(runtime.config, root, runtime.environment, trusted, settings.setting_sources)
+    flags = McpFlags(settings.mcp_configs, settings.strict_mcp)
+    answers = [decode_settings(data, file.path) for file, data in found]
+    configured = find_servers(scope, flags, answers, server_approvals(runtime).read(root))
+    if not configured.servers:
+        return configured
+    from unspool.extras import require_extras
+
+    try:
+        require_extras("mcp", feature="MCP servers")
+    except MissingExtra as error:
+        if settings.mcp_configs:
+            raise
+        # Servers of Claude Code's own files are no reason to refuse a chat.
+        problem = f"MCP servers are not used: {error.message} ({error.hint})"
+        return McpConfiguration(problems=(*configured.problems, problem))
+    return configured
+
+
+def server_approvals(runtime: ChatRuntime) -> ServerApprovals:
+    """Return the answers about servers of `.mcp.json`."""
+    return ServerApprovals(data_folder(runtime.environment))
+
+
+def _make_servers(configured: McpConfiguration, runtime: ChatRuntime, send_control: SendControl | None) -> McpServers:
+    if not configured.servers:
+        return McpServers(configured)
+    from unspool.client.mcp.connection_end import TransportContext
+
+    return McpServers(configured, TransportContext(runtime.environment, runtime.cwd.resolve(), send_control))
 
 
 def load_permissions(

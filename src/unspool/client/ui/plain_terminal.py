@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from unspool.client.session.pasted_texts import PastedTexts
@@ -17,6 +18,7 @@ from unspool.client.ui.input_lines import read_lines
 from unspool.display import clean, clean_line
 
 if TYPE_CHECKING:
+    from unspool.client.ui.commands.interface_settings import InterfaceSettings
     from unspool.client.ui.terminal import Terminal
 
 
@@ -37,6 +39,10 @@ class PlainTerminal:
         import shutil
 
         return shutil.get_terminal_size((80, 24)).columns
+
+    @property
+    def vim_mode(self) -> None:
+        """There are no keys: lines are read whole."""
 
     async def run(self) -> None:
         """Read lines until there are no more, or the user leaves."""
@@ -67,6 +73,15 @@ class PlainTerminal:
     def fill(self, text: str) -> None:
         """Print the text: here it cannot be put into the prompt."""
         self.show(f"it was: {clean_line(text)}\n")
+
+    async def run_program(self, words: Sequence[str]) -> int:
+        """Start a program and wait for it."""
+        import subprocess
+
+        return await asyncio.to_thread(subprocess.call, list(words))
+
+    def apply(self, interface: InterfaceSettings) -> None:
+        """Nothing to do: lines have no keys and no colours."""
 
     async def choose(self, prompt: ChoicePrompt) -> ChoiceResult | None:
         """Ask and return what was chosen; None if nothing was."""

@@ -56,7 +56,6 @@ MAX_CHANGE_CHARACTERS = 1000
 """Characters of one of these lines."""
 SHOWN_TURNS = 2
 """Turns of a resumed session that are shown."""
-_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 _BOXES = {"completed": "☒", "in_progress": "◐", "pending": "☐"}
 
@@ -68,6 +67,26 @@ class RenderOptions(NamedTuple):
     colours: bool = True
     plain: bool = False
     """Text only: no escape sequences at all."""
+    theme: str = "dark"
+    """`dark` or `light`, perhaps with `-daltonized` or `-ansi` (the colours are the terminal's own in any case)."""
+
+
+class Palette(NamedTuple):
+    """The colours of a theme, by what they mean."""
+
+    good: str = "green"
+    bad: str = "red"
+    notice: str = "yellow"
+    section: str = "cyan"
+    code: str = "ansi_dark"
+    """How code is coloured: a style of Pygments."""
+
+    @classmethod
+    def of(cls, theme: str) -> Palette:
+        """Return the colours of a theme."""
+        palette = cls(notice="magenta", section="blue", code="ansi_light") if theme.startswith("light") else cls()
+        # Red and green look alike to some: blue and the colour of notices do not.
+        return palette._replace(good="blue", bad=palette.notice) if theme.endswith("-daltonized") else palette
 
 
 class NumberedLine(NamedTuple):
@@ -84,6 +103,8 @@ class ChatRenderer:
     def __init__(self, options: RenderOptions, cwd: str | None = None) -> None:
         self.options = options
         self.cwd = cwd
+        self._palette = Palette.of(options.theme)
+        self._signs = {"+": self._palette.good, "-": self._palette.bad, "@": self._palette.section}
 
     def prompt(self, text: str) -> str:
         """Render a prompt."""
@@ -91,7 +112,7 @@ class ChatRenderer:
 
     def answer(self, text: str, *, first: bool) -> str:
         """Render a block of an answer, as Markdown."""
-        return self._with_mark("●" if first else " ", _markdown(text)) if text.strip() else ""
+        return self._with_mark("●" if first else " ", self._markdown(text)) if text.strip() else ""
 
     def thinking(self, text: str) -> str:
         """Render the first line of the model's thinking."""
@@ -103,19 +124,25 @@ class ChatRenderer:
 
     def call(self, name: str, target: str, *, failed: bool = False) -> str:
         """Render a tool call."""
-        return self._line(("✗ " if failed else "● ", "red" if failed else "green"), (name, "bold"), (f"({target})", ""))
+        return self._line(
+            ("✗ " if failed else "● ", self._palette.bad if failed else self._palette.good),
+            (name, "bold"),
+            (f"({target})", ""),
+        )
 
     def call_outcome(self, event: CallEnded) -> str:
         """Render the outcome of a tool call."""
         call = _tool_call(event)
         if event.denied is not None:
-            return self._outcome(f"not allowed: {event.denied}", "yellow")
+            return self._outcome(f"not allowed: {event.denied}", self._palette.notice)
         if call is None:
             return self._outcome("done", "dim")
         patch = describe_calls.diff_lines(call)
         words = describe_calls.describe_outcome(call).words
         if call.failed:
-            return self._outcome(words, "red") + self._last_lines(describe_calls.error_text(call).splitlines()[1:])
+            return self._outcome(words, self._palette.bad) + self._last_lines(
+                describe_calls.error_text(call).splitlines()[1:]
+            )
         if patch:
             return self._outcome(words, "dim") + self._first_lines(
                 describe_calls.changed_lines_with_context(patch), MAX_DIFF_LINES, coloured=True
@@ -135,7 +162,7 @@ class ChatRenderer:
         change = request.change
         body = self._change(change, whole=whole) if change is not None else self._input(request.input)
         if request.problem is not None:
-            body += self._outcome(f"it would fail: {first_line(request.problem)}", "yellow")
+            body += self._outcome(f"it would fail: {first_line(request.problem)}", self._palette.notice)
         return head + body + self._outcome(decision.why, "dim")
 
     def _input(self, input: Json) -> str:
@@ -156,7 +183,7 @@ class ChatRenderer:
         shown, folded = (numbered, 0) if whole else fold_change(numbered)
         width = max((len(number) for number, _, _ in numbered), default=0)
         body = "".join(
-            self.indented(f"{number:>{width}} {sign} {text}".rstrip(), _STYLES.get(sign, "dim"))
+            self.indented(f"{number:>{width}} {sign} {text}".rstrip(), self._signs.get(sign, "dim"))
             for number, sign, text in shown
         )
         note = f"; {units.amount(folded, 'line')} folded" if folded else ""
@@ -166,7 +193,12 @@ class ChatRenderer:
 
     def plan(self, plan: str) -> str:
         """Render a plan that the user is to approve."""
-        return "\n" + self._line(("── plan ──", "cyan")) + self.markdown(plan) + self._line(("──────────", "cyan"))
+        return (
+            "\n"
+            + self._line(("── plan ──", self._palette.section))
+            + self.markdown(plan)
+            + self._line(("──────────", self._palette.section))
+        )
 
     def indented(self, text: str, style: str = "") -> str:
         """Render a whole text as it is, indented."""
@@ -213,11 +245,11 @@ class ChatRenderer:
 
     def notice(self, text: str) -> str:
         """Render a remark beside the conversation."""
-        return self.text(clean_line(text), "yellow")
+        return self.text(clean_line(text), self._palette.notice)
 
     def error(self, text: str, hint: str | None = None) -> str:
         """Render an error and its hint."""
-        rendered = self._marked_text("✗ ", clean_line(text), "red")
+        rendered = self._marked_text("✗ ", clean_line(text), self._palette.bad)
         return rendered + (self._marked_text("  ", f"hint: {hint}", "dim") if hint else "")
 
     def text(self, text: str, style: str = "") -> str:
@@ -226,14 +258,14 @@ class ChatRenderer:
 
     def markdown(self, text: str) -> str:
         """Render a text as Markdown."""
-        return self._print(_markdown(text))
+        return self._print(self._markdown(text))
 
     def _outcome(self, words: str, style: str) -> str:
         return self._line(("  ⎿  ", "dim"), (words, style))
 
     def _first_lines(self, lines: list[str], limit: int, *, coloured: bool = False) -> str:
         shown = lines if len(lines) <= limit + 1 else lines[:limit]
-        style = _STYLES if coloured else {}
+        style = self._signs if coloured else {}
         rendered = "".join(self._line((f"     {line}", style.get(line[:1], "dim"))) for line in shown)
         rest = len(lines) - len(shown)
         return rendered + (self._line((f"     … {units.amount(rest, 'more line')}", "dim")) if rest else "")
@@ -286,6 +318,9 @@ class ChatRenderer:
             _environ={},
         )
 
+    def _markdown(self, text: str) -> Markdown:
+        return _markdown(text, self._palette.code)
+
 
 def number_change(change: FileChange) -> list[NumberedLine]:
     """Return the lines of a change, each with its number: of the old file if it is removed, else of the new one."""
@@ -325,7 +360,7 @@ def _fold_line(line: NumberedLine) -> NumberedLine:
     return line._replace(text=f"{line.text[:MAX_CHANGE_CHARACTERS]}… ({rest:,} more characters)") if rest > 0 else line
 
 
-def _markdown(text: str) -> Markdown:
+def _markdown(text: str, code_theme: str) -> Markdown:
     # Here, because it takes 80 ms to load: a chat can be typed to before that.
     from rich.markdown import Heading, Markdown
 
@@ -339,7 +374,7 @@ def _markdown(text: str) -> Markdown:
 
         elements: ClassVar = {**Markdown.elements, "heading_open": LeftHeading}
 
-    return ChatMarkdown(clean(text).strip("\n"), hyperlinks=False, code_theme="ansi_dark")
+    return ChatMarkdown(clean(text).strip("\n"), hyperlinks=False, code_theme=code_theme)
 
 
 def _tool_call(event: CallEnded) -> ToolCall | None:

@@ -21,16 +21,19 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 # At the top: only a terminal that can draw loads this module (`start.py`).
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.document import Document
+from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
@@ -44,6 +47,7 @@ from unspool.client.ui.completion import ChatCompleter, can_complete
 from unspool.display import clean, clean_line
 
 if TYPE_CHECKING:
+    from unspool.client.ui.commands.interface_settings import InterfaceSettings
     from unspool.client.ui.terminal import Terminal
 
 TICK_SECONDS = 0.1
@@ -59,6 +63,8 @@ _STYLES = {
     "cursor": "fg:ansicyan bold",
     "bottom-toolbar": "noreverse fg:ansibrightblack",
 }
+_THEME_STYLES = {"light": {"status": "fg:ansimagenta", "cursor": "fg:ansiblue bold"}}
+"""What differs on a light background, where yellow and cyan are hard to read."""
 _SPINNER = "✶✸✹✺✹✷"
 
 
@@ -83,6 +89,14 @@ class PromptScreen:
     def width(self) -> int:
         """The width in columns."""
         return self._app.output.get_size().columns
+
+    @property
+    def vim_mode(self) -> str | None:
+        """INSERT, NORMAL or another mode of vim keys; None: the keys are the usual ones."""
+        if self._app.editing_mode is not EditingMode.VI:
+            return None
+        names = {InputMode.INSERT: "INSERT", InputMode.NAVIGATION: "NORMAL", InputMode.REPLACE: "REPLACE"}
+        return names.get(self._app.vi_state.input_mode, "INSERT")
 
     async def run(self) -> None:
         """Read keys until the user leaves."""
@@ -113,6 +127,23 @@ class PromptScreen:
     def fill(self, text: str) -> None:
         """Put a text into the prompt, where it can be changed and sent."""
         self._session.default_buffer.document = Document(self.pasted.fold_known(text))
+
+    async def run_program(self, words: Sequence[str]) -> int:
+        """Give the terminal to a program, such as an editor, until it ends; return its exit code."""
+        import subprocess
+
+        try:
+            return await run_in_terminal(lambda: subprocess.call(list(words)), in_executor=True)
+        except OSError:  # there is no such program
+            return 127
+
+    def apply(self, interface: InterfaceSettings) -> None:
+        """Use other keys and colours from now on."""
+        is_vim = interface.editor_mode == "vim"
+        if (self._app.editing_mode is EditingMode.VI) != is_vim:
+            self._app.editing_mode = EditingMode.VI if is_vim else EditingMode.EMACS
+        self._app.style = Style.from_dict(_STYLES | _THEME_STYLES.get(interface.theme.partition("-")[0], {}))
+        self._app.invalidate()
 
     async def choose(self, prompt: ChoicePrompt) -> ChoiceResult | None:
         """Let the user choose; None if they cancel. Questions are asked one after the other."""
@@ -292,7 +323,9 @@ class PromptScreen:
             return "↑ ↓ Enter; type to search; Esc: no"
         if self.is_asking:
             return "↑ ↓ Enter, a letter or a number; Esc: no" if self._can_be_answered else "…"
-        return _cut(clean_line(self._host.footer()), self.width)
+        mode = f"{self.vim_mode} · " if self.vim_mode else ""
+        *above, last = self._host.footer().split("\n")
+        return "\n".join(_cut(clean_line(line), self.width) for line in [*above, mode + last])
 
 
 def _make_session(screen: PromptScreen, host: Terminal, history: list[str]) -> PromptSession[str]:
@@ -302,7 +335,7 @@ def _make_session(screen: PromptScreen, host: Terminal, history: list[str]) -> P
         message=screen.prompt_message,
         multiline=True,
         history=InMemoryHistory(history),
-        completer=ChatCompleter(host.commands, host.options.cwd),
+        completer=ChatCompleter(host.commands, host.options.cwd, host.resources),
         complete_while_typing=Condition(screen.can_complete),
         key_bindings=make_key_bindings(screen, host),
         bottom_toolbar=screen.footer,
@@ -345,7 +378,9 @@ def make_key_bindings(screen: PromptScreen, host: Terminal) -> KeyBindings:
     """Return the key bindings of a screen (see the table in the module's docstring)."""
     keys = KeyBindings()
     asking = Condition(lambda: screen.is_asking)
-    idle = Condition(lambda: not screen.is_asking and not screen.is_working)
+    # With vim keys, Esc leaves the insert mode first. While something runs it interrupts, in every mode.
+    acts = Condition(lambda: not screen.is_asking and (screen.vim_mode in (None, "NORMAL") or screen.is_working))
+    idle = Condition(lambda: not screen.is_working)
 
     @keys.add("enter", filter=~asking)
     def _(event: KeyPressEvent) -> None:
@@ -356,14 +391,14 @@ def make_key_bindings(screen: PromptScreen, host: Terminal) -> KeyBindings:
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
 
-    @keys.add("escape", filter=~asking)
+    @keys.add("escape", filter=acts)
     def _(event: KeyPressEvent) -> None:
         if event.current_buffer.complete_state:
             event.current_buffer.cancel_completion()
         else:
             screen.escape()
 
-    @keys.add("escape", "escape", filter=idle)
+    @keys.add("escape", "escape", filter=acts & idle)
     def _(event: KeyPressEvent) -> None:
         host.rewind()
 

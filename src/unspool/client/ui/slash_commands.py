@@ -9,7 +9,8 @@ Rules
   4. Shell commands and files in a custom command are run and read under the same permission rules as the model's own
      calls: what needs permission is asked, and what is refused is named in the text instead.
   5. The `allowed-tools` and the `model` of a custom command apply until the turn has ended.
-  6. A file that a prompt names is sent with it if it may be read without asking: piped input may name any file.
+  6. A file that a prompt names is sent with it if it may be read without asking: piped input may name any file. So is a
+     resource of an MCP server (`@server:uri`). A prompt of such a server is a command, `/mcp__server__prompt`.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ from unspool.client.loop.tool_calls import (
     make_permission_request,
     set_sandbox_level,
 )
-from unspool.client.prompt.custom_commands import CustomCommand, expand_command
+from unspool.client.prompt.custom_commands import CustomCommand, expand_command, split_words
 from unspool.client.prompt.text.markdown import find_mentions
 from unspool.client.protocols import PermissionRequest
-from unspool.client.tool_result import Json
+from unspool.client.tool_result import Json, ToolFailed
 from unspool.client.tools.registry import run_tool
-from unspool.client.ui import status_text
+from unspool.client.ui import mcp_actions, status_text
+from unspool.client.ui.commands import overview
 from unspool.client.ui.open_chat import OpenedChat, resolve_model
+from unspool.errors import Refused, UsageError
 
 TERMINAL_COMMANDS = {
     "help": "list the commands",
@@ -49,7 +52,17 @@ TERMINAL_COMMANDS = {
     "context": "show how full the context is",
     "model": "switch to another model: /model [NAME]",
     "permissions": "list the permission rules and their sources",
+    "mcp": "show the MCP servers; /mcp reconnect NAME, /mcp disable NAME",
     "sandbox": "show what commands can do without approval",
+    "init": "let the model look at this project and write CLAUDE.md",
+    "memory": "edit the instructions for the model (CLAUDE.md)",
+    "agents": "list the kinds of subagents",
+    "hooks": "list the hooks",
+    "config": "change theme, keys and notifications: /config [KEY VALUE]",
+    "theme": "change the colours: /theme [NAME]",
+    "vim": "switch between vim keys and the usual ones",
+    "status": "show version, session, model, server and settings",
+    "statusline": "show or set the command of the status line: /statusline [COMMAND|off]",
     "export": "write the conversation to a file: /export [FILE]",
     "todos": "show the todo list",
     "tasks": "list what runs in the background, show its output, stop it: /tasks [stop] [ID]",
@@ -58,7 +71,9 @@ TERMINAL_COMMANDS = {
     "exit": "exit (also Ctrl-D)",
 }
 """The commands of the terminal, with their descriptions."""
-HEADLESS_COMMANDS = ("compact", "context", "cost", "permissions", "sandbox", "todos")
+HEADLESS_COMMANDS = (
+    "agents", "compact", "context", "cost", "hooks", "init", "mcp", "permissions", "sandbox", "status", "todos"
+)  # fmt: skip
 """The commands that need no terminal."""
 _COMMAND = re.compile(r"/([\w:.-]+)(?:\s|\Z)")
 _LOCAL_COMMANDS: dict[str, Callable[[OpenedChat], str]] = {
@@ -66,9 +81,32 @@ _LOCAL_COMMANDS: dict[str, Callable[[OpenedChat], str]] = {
     "context": lambda opened: status_text.context_text(opened.chat),
     "todos": lambda opened: status_text.todos_text(opened.chat),
     "permissions": status_text.permissions_text,
+    "mcp": lambda opened: mcp_actions.servers_text(opened.chat),
     "sandbox": status_text.sandbox_text,
+    "agents": overview.agents_text,
+    "hooks": overview.hooks_text,
+    "status": overview.status_text,
 }
 """The commands that only print something, with what they print."""
+
+_INIT_PROMPT = """\
+Look at this project and write a file CLAUDE.md in its root folder. Agents like you read it at the start of each
+session.
+
+Read what is there first: README, the manifests and configuration of build and tests, continuous integration, the
+most important modules, an existing CLAUDE.md, and rules for other agents (AGENTS.md, .cursorrules, .cursor/rules,
+.github/copilot-instructions.md). If there is a CLAUDE.md already, improve it instead of replacing it.
+
+Put into it, in at most 100 lines:
+1. The commands that are needed most: build, lint, all tests, a single test, run.
+2. How the code is organized, as far as it takes several files to understand it.
+3. Conventions and traps that the code alone does not show.
+
+Write only what you have seen in the files. No general advice, no list of all files, nothing that anybody would do
+anyway.
+$ARGUMENTS"""
+_BUILT_IN = {"init": CustomCommand("init", "built in", Path("init.md"), _INIT_PROMPT)}
+"""Commands of ours that are expanded and sent as a prompt; one of the user with the same name goes before."""
 
 
 def command_name(text: str) -> str:
@@ -88,8 +126,12 @@ def headless_commands(opened: OpenedChat) -> dict[str, str]:
 
 
 def custom_commands(opened: OpenedChat) -> dict[str, str]:
-    """Return the commands from `.claude/commands`, with their descriptions."""
-    return {name: f"{command.description} ({command.source})" for name, command in opened.custom_commands.items()}
+    """Return the commands from `.claude/commands` and the prompts of MCP servers, with their descriptions."""
+    prompts = opened.chat.services.mcp.prompts()
+    return {
+        **{name: f"{command.description} ({command.source})" for name, command in opened.custom_commands.items()},
+        **{name: f"{prompt.description} (MCP)" for name, prompt in prompts.items()},
+    }
 
 
 def is_unknown_command(text: str, known: Iterable[str]) -> bool:
@@ -117,10 +159,14 @@ async def run_turn(opened: OpenedChat, prompt: str | list[Json], emit: Emit) -> 
     elif command_name(prompt) == "compact":
         await opened.chat.compact(emit, command_arguments(prompt))
         emit(_empty_turn(""))
-    elif (command := opened.custom_commands.get(command_name(prompt))) is not None:
+    elif (command := {**_BUILT_IN, **opened.custom_commands}.get(command_name(prompt))) is not None:
         await _run_custom_command(opened, command, command_arguments(prompt), emit)
+    elif (name := command_name(prompt)) in opened.chat.services.mcp.prompts():
+        expansion = await _expand_server_prompt(opened, name, command_arguments(prompt))
+        await opened.chat.turn(_format_command_line(name, command_arguments(prompt)), emit, expansion)
     else:
-        await opened.chat.turn(prompt, emit, await _read_mentioned_files(opened, prompt))
+        mentioned = [*await _read_mentioned_files(opened, prompt), *await _read_mentioned_resources(opened, prompt)]
+        await opened.chat.turn(prompt, emit, mentioned or None)
 
 
 async def _run_custom_command(opened: OpenedChat, command: CustomCommand, arguments: str, emit: Emit) -> None:
@@ -139,8 +185,8 @@ async def _run_custom_command(opened: OpenedChat, command: CustomCommand, argume
             chat.set_model(model)
 
 
-async def _read_mentioned_files(opened: OpenedChat, prompt: str) -> list[Json] | None:
-    """Return the files that a prompt names, in the words of a `Read` call; None if there are none."""
+async def _read_mentioned_files(opened: OpenedChat, prompt: str) -> list[Json]:
+    """Return the files that a prompt names, in the words of a `Read` call."""
     blocks = []
     context = opened.chat.context
     for name in find_mentions(prompt):
@@ -151,7 +197,56 @@ async def _read_mentioned_files(opened: OpenedChat, prompt: str) -> list[Json] |
             called = f"Called the Read tool with the following input: {msgspec.json.encode(input).decode()}"
             for text in (called, f"Result of calling the Read tool:\n{content}"):
                 blocks.append({"type": "text", "text": f"<system-reminder>\n{text}\n</system-reminder>"})
-    return blocks or None
+    return blocks
+
+
+async def _read_mentioned_resources(opened: OpenedChat, prompt: str) -> list[Json]:
+    """Return the resources of MCP servers that a prompt names: `@server:uri`."""
+    servers, blocks = opened.chat.services.mcp, list[Json]()
+    if not servers or "@" not in prompt:
+        return blocks
+    from unspool.client.mcp.resource_tools import read_resource
+
+    known = {f"{server}:{resource.uri}": (server, resource.uri) for server, resource in servers.resources()}
+    for server, uri in (known[name] for name in find_mentions(prompt) if name in known):
+        context = opened.chat.context
+        input = {"server": server, "uri": uri}
+        if opened.permissions.judge("ReadMcpResourceTool", input, context).behaviour != "allow":
+            continue
+        try:
+            text, _ = await read_resource(servers, server, uri, context)
+        except ToolFailed as failed:
+            text = f"(it could not be read: {failed})"
+        # Claude Code's own words (2.1.100).
+        told = f"<mcp-resource server={_quote(server)} uri={_quote(uri)}>\n{text}\n</mcp-resource>"
+        blocks.append({"type": "text", "text": f"<system-reminder>\n{told}\n</system-reminder>"})
+    return blocks
+
+
+async def _expand_server_prompt(opened: OpenedChat, name: str, arguments: str) -> list[Json]:
+    """Return the texts of a prompt of an MCP server; its arguments are words, or texts in quotes."""
+    from unspool.client.mcp.connection_end import ServerEnded
+    from unspool.client.mcp.results import bound_text, prompt_texts
+
+    servers, words = opened.chat.services.mcp, split_words(arguments)
+    prompt = servers.prompts()[name]
+    missing = [argument for argument in prompt.required if argument not in prompt.arguments[: len(words)]]
+    if missing:
+        hint = f"type `/{name} {' '.join(map(str.upper, prompt.arguments))}`"
+        raise UsageError(f"`/{name}` needs `{missing[0]}`", hint=hint)
+    try:
+        messages = await servers.get_prompt(name, words)
+    except ServerEnded as error:
+        raise Refused(str(error)) from None
+    texts = prompt_texts(messages)
+    if not texts:
+        raise Refused(f"the MCP server returned no text for `/{name}`")
+    environment = opened.chat.context.environment
+    return [{"type": "text", "text": bound_text(text, environment)} for text in texts]
+
+
+def _quote(text: str) -> str:
+    return msgspec.json.encode(text).decode()
 
 
 def _format_command_line(name: str, arguments: str) -> str:

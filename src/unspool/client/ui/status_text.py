@@ -56,7 +56,7 @@ def context_text(chat: Chat) -> str:
     used, limit = chat.window_state
     messages = chat.transcript.conversation.messages
     lines = [f"Context: {used:,} of {limit:,} tokens ({100 * used // max(limit, 1)} %)"]
-    lines.append(f"  {units.amount(len(messages), 'message')}, {units.amount(len(chat.services.tools), 'tool')}")
+    lines.append(f"  {units.amount(len(messages), 'message')}, {units.amount(len(chat.agent.all_tools()), 'tool')}")
     return "\n".join(lines)
 
 

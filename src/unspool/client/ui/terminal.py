@@ -23,14 +23,24 @@ from unspool.client import events
 from unspool.client.background_tasks import BackgroundTask
 from unspool.client.chat import Chat
 from unspool.client.config import ChatOptions, ChatRuntime, SessionStart
+from unspool.client.permissions.settings import SettingsSelection
 from unspool.client.permissions.trust import find_acting_files
 from unspool.client.prompt.agent_definitions import parse_agents
 from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserQuestion
 from unspool.client.session.pasted_texts import PastedTexts
-from unspool.client.ui import find_session, slash_actions, slash_commands, status_text
+from unspool.client.ui import find_session, mcp_actions, slash_actions, slash_commands, status_text
 from unspool.client.ui.choice import ChoiceOption, ChoicePrompt, ChoiceResult
+from unspool.client.ui.commands.interface_settings import InterfaceSettings, load_interface_settings
+from unspool.client.ui.commands.status_line import StatusLine
 from unspool.client.ui.commands.tasks import describe_end
-from unspool.client.ui.open_chat import OpenedChat, is_trusted, open_chat_from_settings, trusted_folders
+from unspool.client.ui.open_chat import (
+    OpenedChat,
+    find_mcp_servers,
+    is_trusted,
+    open_chat_from_settings,
+    server_approvals,
+    trusted_folders,
+)
 from unspool.client.ui.render import ChatRenderer, RenderOptions, fold_change, number_change, render_last_turns
 from unspool.client.ui.render_events import EventRenderer
 from unspool.display import clean_line
@@ -40,6 +50,8 @@ from unspool.permissions import RuleDecision
 
 MODES = ("default", "acceptEdits", "plan")
 """The permission modes that shift-tab goes through."""
+MCP_SECONDS = 3.0
+"""How long a turn waits for MCP servers that still start; their tools come with a later request then."""
 
 
 class Surface(Protocol):
@@ -51,6 +63,10 @@ class Surface(Protocol):
     @property
     def width(self) -> int:
         """The width in columns."""
+
+    @property
+    def vim_mode(self) -> str | None:
+        """INSERT, NORMAL or another mode of vim keys; None: the keys are the usual ones."""
 
     async def run(self) -> None:
         """Read what is typed until the user leaves."""
@@ -66,6 +82,12 @@ class Surface(Protocol):
 
     async def choose(self, prompt: ChoicePrompt) -> ChoiceResult | None:
         """Let the user choose; None if they cancel."""
+
+    async def run_program(self, words: Sequence[str]) -> int:
+        """Give the terminal to a program, such as an editor, until it ends; return its exit code."""
+
+    def apply(self, interface: InterfaceSettings) -> None:
+        """Use other settings of the interface from now on."""
 
 
 class TerminalUser:
@@ -181,7 +203,9 @@ class Terminal:
         self._failure: UnspoolError | None = None
         self._asides: set[asyncio.Future[None]] = set()
         """Commands that run beside a turn."""
+        self.interface = InterfaceSettings()
         self.surface = surface(self)
+        self.status_line = StatusLine(lambda: self.surface.show(""))
         self.event_renderer = EventRenderer(self.surface.show, self.renderer, self.surface.pasted.fold_known)
 
     @property
@@ -196,8 +220,9 @@ class Terminal:
         return self.opened.chat
 
     def renderer(self) -> ChatRenderer:
-        """Return a renderer for the terminal's present width."""
-        return ChatRenderer(self.rendering._replace(width=self.surface.width), str(self.options.cwd))
+        """Return a renderer for the terminal's present width and theme."""
+        rendering = self.rendering._replace(width=self.surface.width, theme=self.interface.theme)
+        return ChatRenderer(rendering, str(self.options.cwd))
 
     async def run(self) -> None:
         """Run chats until the user leaves."""
@@ -215,6 +240,7 @@ class Terminal:
             if self._opened is not None:
                 self.chat.interrupt()
             working.cancel()
+            self.status_line.stop()
             for aside in self._asides:
                 aside.cancel()
             with suppress(asyncio.CancelledError):
@@ -281,9 +307,18 @@ class Terminal:
             **(slash_commands.custom_commands(self._opened) if self._opened is not None else {}),
         }
 
+    def resources(self) -> list[str]:
+        """Return the resources of MCP servers, as they are named after `@`."""
+        if self._opened is None:
+            return []
+        return [f"{server}:{resource.uri}" for server, resource in self.chat.services.mcp.resources()]
+
     def footer(self) -> str:
-        """Return the line below the prompt: mode, model, context, cost."""
-        return status_text.footer_text(self.chat) if self._opened is not None else "opening…"
+        """Return what stands below the prompt: the status line, then mode, model, context and cost."""
+        if self._opened is None:
+            return "opening…"
+        own = f"{self.status_line.text}\n" if self.status_line.text else ""
+        return own + status_text.footer_text(self.chat)
 
     def status(self) -> str | None:
         """Return what is running; None if nothing is."""
@@ -309,6 +344,7 @@ class Terminal:
             if not await self._ask_trust():
                 self.surface.leave()
                 return
+            await self._ask_about_servers()
             await self.open(self.options.start)
         except UnspoolError as error:
             self._failure = error
@@ -318,6 +354,20 @@ class Terminal:
             self._typed.put_nowait(self.options.prompt)
         while True:
             await self._handle(await self._typed.get())
+
+    def load_interface(self) -> None:
+        """Read the settings of the interface and use them."""
+        settings = self.options.settings
+        selection = SettingsSelection(settings.setting_sources, settings.given_settings)
+        self.interface = load_interface_settings(
+            self.options.config, self.options.cwd.resolve(), trusted=self.is_trusted(), selection=selection
+        )
+        self.surface.apply(self.interface)
+        self._refresh_status_line()
+
+    def _refresh_status_line(self) -> None:
+        if self._opened is not None:
+            self.status_line.refresh(self.interface.status_line, self.chat, self.surface.vim_mode)
 
     def is_trusted(self) -> bool:
         """Return whether the working folder is trusted."""
@@ -364,6 +414,11 @@ class Terminal:
                 self.surface.show(self.renderer().notice(f"cannot save the answer: {error.message}"))
         return True
 
+    async def _ask_about_servers(self) -> None:
+        """Ask about the MCP servers of `.mcp.json` that nobody has approved or declined."""
+        found = find_mcp_servers(self.options.settings, self._runtime, trusted=self.is_trusted())
+        await mcp_actions.ask_approvals(self, found.pending, server_approvals(self._runtime))
+
     async def open(self, start: SessionStart) -> None:
         """Open another chat and close the one before."""
         user = TerminalUser(self.surface, self.renderer, self.interrupt)
@@ -375,6 +430,7 @@ class Terminal:
             await self.chat.close()
         self._opened = opened
         opened.chat.context.tasks.listen(self._show_task_end)
+        self.load_interface()
         for problem in opened.problems:
             self.surface.show(self.renderer().notice(problem))
         self.surface.show(status_text.greeting_text(opened.chat, self.renderer()))
@@ -450,10 +506,15 @@ class Terminal:
     async def _run_turn(self, prompt: str) -> None:
         self._since = time.monotonic()
         try:
+            servers = self.chat.services.mcp
+            await servers.wait_started(MCP_SECONDS)
+            for problem in servers.take_problems():
+                self.surface.show(self.renderer().notice(problem))
             await slash_commands.run_turn(self.opened, prompt, self._show_event)
         finally:
             self._since = None
             self.event_renderer.finish()
+            self._refresh_status_line()
 
     def _show_event(self, event: events.ChatEvent) -> None:
         match event:

@@ -77,7 +77,8 @@ class Journal(msgspec.Struct, frozen=True):
     path: str
     when: str
     state: str
-    """`applying`, `done`, `undoing`, `undone`, or `unresolved`: killed, and then others changed the files."""
+    """`applying`, `done`, `undoing`, `undone`, `shredded` (its backups are deleted), or `unresolved`: killed, and then
+    others changed the files."""
     actions: tuple[Action, ...]
     folders: tuple[str, ...] = ()
     """Folders that were made, outermost first."""

@@ -87,6 +87,8 @@ def undo(folder: Path, journal: Journal, at: StepHook, *, merge: bool = False) -
     """Take an edit back: every file as it was, byte for byte; with `merge`, and the lines that were appended since."""
     if journal.state == "undone":
         raise Refused(f"edit `{journal.id}` is already undone", hint="list edits with `unspool edit log`")
+    if journal.state == "shredded":
+        raise Refused(f"edit `{journal.id}` cannot be undone", hint="its backups were deleted with `--shred`")
     deciding = journal.deciding
     if not merge or (deciding.kind == "create" and os.path.lexists(deciding.path)):
         _check_untouched(folder, journal)

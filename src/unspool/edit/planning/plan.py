@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from unspool.edit.planning.ids import IdMap
+from unspool.redact import TextRemoval
 
 
 class Clone(msgspec.Struct, frozen=True):
@@ -71,10 +72,16 @@ class Repair(msgspec.Struct, frozen=True):
     """Repairs everything that keeps a session from being resumed."""
 
 
-Operation: TypeAlias = Clone | Fork | Move | Trim | TrimTo | Compress | Repair
+class Redact(msgspec.Struct, frozen=True):
+    """Removes texts from every line, in the session itself."""
+
+    removal: TextRemoval
+
+
+Operation: TypeAlias = Clone | Fork | Move | Trim | TrimTo | Compress | Repair | Redact
 OPERATION_NAMES: dict[type, str] = {
     Clone: "clone", Fork: "fork", Move: "move", Trim: "trim", TrimTo: "trim", Compress: "compress",
-    Repair: "repair",
+    Repair: "repair", Redact: "redact",
 }  # fmt: skip
 
 

@@ -64,6 +64,8 @@ def prepare_edit(
         outcome = planner.trim_to(operation)
     elif isinstance(operation, plans.Repair):
         outcome = planner.finish_repair()
+    elif isinstance(operation, plans.Redact):
+        outcome = planner.finish_redaction(operation)
     else:
         draft = planner.draft()
         outcome = planner.finish(draft)
@@ -145,6 +147,14 @@ class _Planner:
         text, changes, removed, kept_ancestors = self._repaired
         draft = EditDraft(text, resume_context(text).leaf, in_place=self._in_place)
         finished = draft.finish(self._id_map)._replace(changes=changes, removed=removed, kept_ancestors=kept_ancestors)
+        result = parse_session_text(self._ids.session, finished.data)
+        return _Outcome(finished, result, resume_context(result))
+
+    def finish_redaction(self, operation: plans.Redact) -> _Outcome:
+        """Return the session without the texts that are to go."""
+        from unspool.edit.planning.redaction import redact_session_text
+
+        finished = redact_session_text(self._text, operation.removal)
         result = parse_session_text(self._ids.session, finished.data)
         return _Outcome(finished, result, resume_context(result))
 

@@ -9,16 +9,16 @@ from unspool.lazy_door import lazy_door
 # fmt: off
 if TYPE_CHECKING:
     from unspool.store.archive.archive import (
-        Archive, ArchivedFile, compress, decompress_at_most, decompress_pieces, frame_errors,
+        Archive, ArchivedFile, compress, decompress_at_most, decompress_pieces, frame_errors, split_into_frames,
     )
     from unspool.store.archive.reader import ArchiveReader, find_readable_sessions, find_session_files
 
 __all__ = [
     "Archive", "ArchiveReader", "ArchivedFile", "compress", "decompress_at_most", "decompress_pieces",
-    "find_readable_sessions", "find_session_files", "frame_errors",
+    "find_readable_sessions", "find_session_files", "frame_errors", "split_into_frames",
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "archive": "Archive ArchivedFile compress decompress_at_most decompress_pieces frame_errors",
+    "archive": "Archive ArchivedFile compress decompress_at_most decompress_pieces frame_errors split_into_frames",
     "reader": "ArchiveReader find_readable_sessions find_session_files",
 })

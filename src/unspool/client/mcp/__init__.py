@@ -1,0 +1,1 @@
+"""MCP servers in a chat: their configuration, the connections to them, and their tools, resources and prompts."""

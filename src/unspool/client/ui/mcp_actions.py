@@ -1,0 +1,115 @@
+"""The command `/mcp`, and the questions about servers of `.mcp.json` that nobody has approved yet.
+
+Rules
+  1. A server of `.mcp.json` is shown with what it would run or reach before it is approved. The answer is kept; a
+     server whose configuration changes is asked about again.
+  2. Whatever a server says of itself is shown in one line, safe for a terminal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool.client.ui.choice import ChoiceOption, ChoicePrompt
+from unspool.display import clean_line, units
+from unspool.errors import NothingFound, UnspoolError, UsageError
+
+if TYPE_CHECKING:
+    from unspool.client.chat import Chat
+    from unspool.client.mcp.approvals import ServerApprovals
+    from unspool.client.mcp.server_config import ServerConfig
+    from unspool.client.mcp.servers import ServerState
+    from unspool.client.ui.terminal import Terminal
+
+_MARKS = {"connected": "✔", "pending": "…", "failed": "✘", "disabled": "-"}
+_MAX_TARGET = 300
+
+
+def servers_text(chat: Chat) -> str:
+    """Return the MCP servers of a chat with their state."""
+    servers = chat.services.mcp
+    lines = [_describe_state(state) for state in servers.states()]
+    lines += [f"? {clean_line(server.name)}  .mcp.json, not approved" for server in servers.pending]
+    return "\n".join(lines) or "no MCP servers: see `unspool chat --help` (--mcp-config), .mcp.json and .claude.json"
+
+
+def _describe_state(state: ServerState) -> str:
+    head = f"{_MARKS[state.status]} {clean_line(state.server.name)}  {state.server.transport}, {state.server.scope}"
+    if state.status == "failed":
+        return f"{head}, failed: {clean_line(state.problem)}"
+    if state.status != "connected":
+        return f"{head}, {state.status}"
+    counts = [
+        units.amount(number, noun)
+        for number, noun in (
+            (len(state.tools), "tool"),
+            (state.prompts, "prompt"),
+            (state.resources, "resource"),
+        )
+        if number
+    ]
+    return f"{head}, connected: {', '.join(counts) or 'it offers nothing'}"
+
+
+async def run_mcp_command(terminal: Terminal, arguments: str) -> None:
+    """Show the servers, or connect to one again, or disable one; without a name, let the user choose."""
+    action, _, name = arguments.partition(" ")
+    if action not in ("", "reconnect", "disable"):
+        raise UsageError(
+            f"invalid argument `{arguments}`", hint="use `/mcp`, `/mcp reconnect NAME`, `/mcp disable NAME`"
+        )
+    servers = terminal.chat.services.mcp
+    if not action:
+        terminal.surface.show(terminal.renderer().text(servers_text(terminal.chat)) + "\n")
+        if not servers:
+            return
+        picked = await _choose_action(terminal)
+        if picked is None:
+            return
+        action, name = picked
+    elif not servers:
+        raise NothingFound("no MCP servers")
+    if action == "disable":
+        await servers.disable(name.strip())
+    else:
+        await servers.reconnect(name.strip())
+    terminal.surface.show(terminal.renderer().text(servers_text(terminal.chat)) + "\n")
+
+
+async def _choose_action(terminal: Terminal) -> tuple[str, str] | None:
+    states = terminal.chat.services.mcp.states()
+    choices = [("", "")]
+    options = [ChoiceOption("Done", key="d")]
+    for state in states:
+        name = clean_line(state.server.name)
+        choices.append(("reconnect", state.server.name))
+        options.append(ChoiceOption(f"Connect to {name} again" if state.status != "disabled" else f"Enable {name}"))
+        if state.status != "disabled":
+            choices.append(("disable", state.server.name))
+            options.append(ChoiceOption(f"Disable {name} in this session"))
+    picked = await terminal.surface.choose(ChoicePrompt("MCP servers", options))
+    return None if picked is None or picked.first == 0 else choices[picked.first]
+
+
+async def ask_approvals(terminal: Terminal, pending: tuple[ServerConfig, ...], approvals: ServerApprovals) -> None:
+    """Ask about each server of `.mcp.json` that nobody has approved or declined."""
+    for server in pending:
+        what = "runs" if server.transport == "stdio" else "reaches"
+        target = clean_line(server.target)
+        shown = target if len(target) <= _MAX_TARGET else f"{target[:_MAX_TARGET]}…"
+        title = (
+            f"Use the MCP server {clean_line(server.name)} of .mcp.json? It {what}: {shown}\n"
+            "Its tools are asked about like all others. unspool asks once for this folder."
+        )
+        options = [
+            ChoiceOption("Yes, from now on", key="y"),
+            ChoiceOption("No, and do not ask again", key="n"),
+            ChoiceOption("Not now", key="l"),
+        ]
+        picked = await terminal.surface.choose(ChoicePrompt(title, options, cursor=2))
+        if picked is None or picked.first == 2:
+            continue
+        try:
+            approvals.keep(terminal.options.cwd, server, "approved" if picked.first == 0 else "declined")
+        except UnspoolError as error:
+            terminal.surface.show(terminal.renderer().notice(f"cannot save the answer: {error.message}"))
