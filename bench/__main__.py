@@ -22,6 +22,7 @@ from bench import (
     graph,
     lake,
     live,
+    mcp_server,
     memory,
     mix,
     redact,
@@ -50,6 +51,7 @@ def main() -> None:
         "export": export.rows,
         "graph": lambda: graph.rows(parameters),
         "lake": lambda: lake.rows(parameters),
+        "mcp": lambda: mcp_server.rows(parameters),
         "memory": memory.rows,
         "redact": lambda: redact.rows(parameters),
         "sandbox": sandbox.rows,
@@ -79,8 +81,8 @@ def _arguments() -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help="chat, collect, columns, corpus, decode, edit, export, graph, memory, redact, sandbox, startup, store, "
-        "usage, search, web, live, large; "
+        help="chat, collect, columns, corpus, decode, edit, export, graph, mcp, memory, redact, sandbox, startup, "
+        "store, usage, search, web, live, large; "
         "default: all but corpus and large",
     )
     parser.add_argument("--size", type=float, default=300, metavar="MB", help="of the tree (default: 300)")

@@ -58,7 +58,9 @@ def _following(tree: Path) -> list[Row]:
         spent(unspool("config", "indexing", "off"), environment)
         segments = data / "place"
         spent(unspool("collect", "--once", "--to", f"file://{segments}"), environment)
-        with _running(unspool("collect", "--follow", "--to", f"file://{segments}"), environment) as pid:
+        with _running(
+            unspool("collect", "--follow", "--flush-age", "0", "--to", f"file://{segments}"), environment
+        ) as pid:
             corpus.say("collect: idle")
             time.sleep(8)  # the first look is not idle
             before = cpu_seconds(pid)

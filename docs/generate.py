@@ -76,6 +76,13 @@ def lake_tables() -> str:
     return "\n".join([*told, "", _tables(table for name, table in every().items() if name not in DERIVED)])
 
 
+def private_tables() -> str:
+    """Return the tables of a lake that hold what people or Claude wrote."""
+    from unspool.collect.lake.tables import private_tables as private
+
+    return ", ".join(f"`{name}`" for name in private()) + "."
+
+
 def _tables(tables: Iterable[Table]) -> str:
     sections = []
     for table in tables:

@@ -49,6 +49,7 @@ PAGES = {
 
 PARTS = {
     "/session/{id}/head",
+    "/session/{id}/beside",
     "/session/{id}/rows",
     "/session/{id}/outline",
     "/session/{id}/detail",

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.browser import showcase, showcase_beside
+from tests.browser.measuring import measure
 from tests.browser.showcase import EXPECTED, VISIBLE
 from tests.browser.visiting import READY, tall_rows, wide_elements
 from tests.browser.watching import NARROW, WIDE, Size, Tab, Tabs
@@ -118,7 +119,7 @@ def test_the_file_has_the_keys_of_the_page(file: Path, tabs: Tabs) -> None:
     page.keyboard.press("?")
     page.wait_for_selector("#keys[open]")
     listed = {cap.inner_text() for cap in page.query_selector_all("#keys dt kbd")}
-    assert {"?", "t", "j", "k", "J", "K", "e", "c", "b", "a", "/", "1", "2", "3", "4", "y", "P"} <= listed
+    assert {"?", "t", "j", "k", "J", "K", "e", "c", "b", "a", "/", "1", "2", "3", "4", "y", "P", "R"} <= listed
     page.keyboard.press("Escape")
     page.wait_for_selector("#keys", state="detached")
     page.keyboard.press("t")
@@ -142,6 +143,63 @@ def test_a_step_of_the_file_has_the_heading_of_the_page_and_is_closed_like_there
     assert "turn" in page.inner_text(".drawer p.facts")
     page.click(".drawer .close")
     page.wait_for_selector(".drawer", state="hidden")
+
+
+def test_the_review_of_the_file_has_a_diff_per_file_with_its_prompts_and_leads_to_the_steps(
+    file: Path, tabs: Tabs
+) -> None:
+    tab = tabs()
+    page = opened(tab, file)
+    page.keyboard.press("R")
+    page.wait_for_selector(".review:not([hidden]) .file")
+    names = page.eval_on_selector_all(".review h3", "all => all.map((one) => one.firstChild.textContent.trim())")
+    assert len(names) == int(re.findall(r"(\d+) files?", page.inner_text(".strip"))[0])
+    assert page.eval_on_selector_all(
+        ".review .file", "all => all.every((one) => one.querySelector('.patch .plus, .patch .minus'))"
+    )
+    assert page.eval_on_selector_all(
+        ".review .file", "all => all.every((one) => one.querySelector('q').textContent.length > 3)"
+    )
+    numbers = page.eval_on_selector_all(".review .patch:first-of-type i", "all => all.map((one) => one.textContent)")
+    assert any(number.isdigit() for number in numbers)
+    assert page.query_selector(".review u") is None
+    assert not page.locator(".rows").is_visible()
+    assert page.eval_on_selector(".review .patch", "one => one.clientWidth") > 1000
+    page.locator(".review a[data-key]").first.click()
+    page.wait_for_selector(".drawer .patch")
+    assert not page.locator(".review").is_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("R")
+    page.wait_for_selector(".review:not([hidden])")
+    page.keyboard.press("Escape")
+    assert page.locator(".rows").is_visible()
+    assert {address for address in tab.asked if not address.startswith("data:")} == {file.as_uri()}
+
+
+def test_everybody_can_use_the_file(file: Path, tabs: Tabs) -> None:
+    assert measure(opened(tabs(), file)) == []
+
+
+def test_everybody_can_use_an_opened_step_of_the_file(file: Path, tabs: Tabs) -> None:
+    page = opened(tabs(), file)
+    page.locator(".row > .line", has_text="uv run pytest -q --color=yes").first.click()
+    page.wait_for_selector(".drawer .terminal")
+    assert measure(page) == []
+
+
+def test_everybody_can_use_the_review_of_the_file_and_print_it(file: Path, tabs: Tabs) -> None:
+    tab = tabs()
+    page = tab.go(f"{file.as_uri()}?review=1")
+    page.wait_for_selector(".review:not([hidden]) .file")
+    assert measure(page) == []
+    page.emulate_media(media="print")
+    assert page.locator(".review .patch").first.is_visible()
+    assert not page.locator(".rows").is_visible()
+
+
+def test_a_file_without_steps_offers_no_review(config: Path, tmp_path: Path, tabs: Tabs) -> None:
+    page = opened(tabs(), export(config, tmp_path / "few.html", "--depth", "prompts"))
+    assert page.query_selector("[data-show=review]") is None
 
 
 def test_the_whole_file_is_printed(file: Path, tabs: Tabs) -> None:

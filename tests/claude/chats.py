@@ -7,7 +7,19 @@ import sys
 from pathlib import Path
 
 from tests.claude.program import Place, Program
-from tests.claude.scenarios import IMAGE, INTERRUPT, QUESTION, RESULT, Run, Scenario, furnish, play_script, shell, typed
+from tests.claude.scenarios import (
+    IMAGE,
+    INTERRUPT,
+    QUESTION,
+    RESULT,
+    SKILL,
+    Run,
+    Scenario,
+    furnish,
+    play_script,
+    shell,
+    typed,
+)
 from tests.claude.server import Json, Script, calls, says, thinks
 
 CHAT = Program("chat", (sys.executable, "-m", "unspool", "chat", "--trust", "--permission-mode", "acceptEdits"))
@@ -21,10 +33,14 @@ TOOLS = (
     "Glob",
     "Grep",
     "Task",
+    "Skill",
     "TodoWrite",
     "TaskOutput",
     "KillShell",
+    "mcp__things",
 )
+SERVER = Path(__file__).with_name("mcp_server.py")
+MCP = ("--mcp-config", json.dumps({"mcpServers": {"things": {"command": sys.executable, "args": [str(SERVER)]}}}))
 NOTEBOOK = {
     "cells": [{"cell_type": "code", "id": "one", "metadata": {}, "source": ["1 + 1"], "outputs": []}],
     "metadata": {"language_info": {"name": "python"}},
@@ -53,6 +69,11 @@ SCENARIOS = (
         "slash command", (Run("/greet the world"), Run("Say hello.")), ("<command-name>/greet", "Greet the world")
     ),
     Scenario(
+        "skill",
+        (Run("Use the skill."), Run("/count four"), Run("Say hello.")),
+        ("Launching skill: count", "Count from one", "sourceToolUseID", "Counted to four."),
+    ),
+    Scenario(
         "compaction",
         (Run("Read the notes."), Run("/compact keep it short"), Run("Say hello.")),
         ('"isCompactSummary":true', "Notes were read", "Hello to you."),
@@ -64,6 +85,11 @@ SCENARIOS = (
     ),
     Scenario("agents", (Run("Send two agents."), Run("Say hello.")), ("It is about milk.", "Both are back.")),
     Scenario("nested agents", (Run("Send an agent that sends one."),), ("One sent another.",)),
+    Scenario(
+        "results of MCP servers",
+        (Run("Draw it.", MCP), Run("Say hello.")),
+        ("A drawing.", '"type":"image"', "Remember the milk.", "No drawing today.", '"mcpMeta"', "Drawn."),
+    ),
     Scenario("API error", (Run("Say hello."), Run("Break.")), ('"isApiErrorMessage":true',)),
     Scenario("nothing but an API error", (Run("Break."),), ('"isApiErrorMessage":true',)),
     Scenario("broken off", (Run("Say hello."), Run("Cut it."), Run("Say hello.")), ("Hello to you.",)),
@@ -87,6 +113,8 @@ def script(work: Path) -> Script:
     read = calls("Read", file_path=str(work / "notes.md"))
     return {
         "Say hello.": ["Hello to you."],
+        "Use the skill.": [_says(calls("Skill", skill="count", args="three")), "Counted."],
+        "Count from one": ["Counted to four."],
         "Read the notes.": [_says(thinks("Notes first."), "I look.", read), _says(thinks("Milk."), "About milk.")],
         "Do three things.": [_says("All at once.", read, shell("echo and one more"), shell("ls")), "Done."],
         "Fail twice.": [
@@ -96,6 +124,11 @@ def script(work: Path) -> Script:
         ],
         "Look at the dot.": [_says(calls("Read", file_path=str(work / "dot.png"))), "A dot."],
         "Use every tool.": _every_tool(str(work / "made.txt"), str(work / "book.ipynb")),
+        "Draw it.": [
+            _says("I draw.", calls("mcp__things__draw", what="a dot"), calls("mcp__things__describe")),
+            _says(calls("mcp__things__measure"), calls("mcp__things__refuse"), calls("mcp__things__nothing")),
+            "Drawn.",
+        ],
         "Greet the world": ["Greeted."],
         "Flood me": [_says(shell("seq 1 900")), "A flood. " * 500],
         "Send two agents.": [_says(_agent("Report on the notes."), _agent("Report on the dot.")), "Both are back."],
@@ -143,5 +176,5 @@ def _agent(prompt: str) -> Json:
 
 def play(scenario: Scenario, place: Place) -> list[str]:
     """Make the project that is worked in, run a scenario there, and return the ids of the sessions it wrote."""
-    furnish(place, {"book.ipynb": json.dumps(NOTEBOOK).encode()})
+    furnish(place, {**SKILL, "book.ipynb": json.dumps(NOTEBOOK).encode()})
     return play_script(scenario, CHAT, place, script(place.work), TOOLS)

@@ -189,20 +189,26 @@ class Stage:
 def test_the_board_says_what_the_program_does_within_a_second(name: str, tmp_path: Path) -> None:
     way = WAYS[name]
     program = installed(way.version)
+    stage = _play_all(way, program, tmp_path)
+    sources = {event.verdict.source for event in stage.events if event.verdict}
+    assert set(stage.seen) == set(way.states)
+    assert {state: took for state, took in stage.seen.items() if took > WITHIN} == {}
+    assert way.source in sources
+    assert EvidenceSource.REGISTRY not in sources or way.source is EvidenceSource.REGISTRY
+
+
+def _play_all(way: Way, program: Program, root: Path) -> Stage:
+    """Go through all states, once more where Claude Code has kept a line back."""
     for number in range(TRIES):
-        with Stage(way, tmp_path / str(number)) as stage:
+        with Stage(way, root / str(number)) as stage:
             try:
                 _play(stage, program)
             except LineKeptBack:
                 continue
             if "killed" in way.states:
                 _kill(stage, program)
-        break
-    sources = {event.verdict.source for event in stage.events if event.verdict}
-    assert set(stage.seen) == set(way.states)
-    assert {state: took for state, took in stage.seen.items() if took > WITHIN} == {}
-    assert way.source in sources
-    assert EvidenceSource.REGISTRY not in sources or way.source is EvidenceSource.REGISTRY
+            return stage
+    raise AssertionError(f"Claude Code kept a line back in each of {TRIES} runs")
 
 
 def _play(stage: Stage, program: Program) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from tests.faults.world import World, whole
 from unspool.collect.collector import collect_sessions
 from unspool.collect.enrolment import EnrolmentRequest, enrol_device
+from unspool.collect.flush_schedule import FlushSchedule
 from unspool.collect.object_store import SegmentStore, open_object_store
 from unspool.collect.segment_maker import CollectionPlan, CollectionReport, SegmentTools
 from unspool.collect.segments import FIRST, SIZE, SegmentHeader, parse_segment_name, segment_digest, unpack_segment
@@ -45,6 +46,7 @@ class Machine:
         self._size, self._offsets = options.pop("size", SIZE), options.pop("offsets", {})
         self._is_resting = options.pop("is_resting", lambda _: False)
         self.is_deep = False
+        self._schedule = options.pop("schedule", FlushSchedule())
         self._options = options
         self.counted = 0
 
@@ -58,7 +60,14 @@ class Machine:
         ):
             redactor = Redactor(self.enrolment.secret)
             tools = SegmentTools(
-                self.enrolment, redactor, Archive(archive), self._clock, self._size, self._offsets, self._is_resting
+                self.enrolment,
+                redactor,
+                Archive(archive),
+                self._clock,
+                self._size,
+                self._offsets,
+                self._is_resting,
+                self._schedule,
             )
 
             def refresh() -> list[CollectCandidate]:

@@ -38,7 +38,7 @@ def world(tmp_path: Path) -> World:
 def follower(program: Program, world: World, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A collector that looks several times a second."""
     where = ("--to", f"file://{tmp_path}/lake", "--config-dir", world.root)
-    process = program.start("collect", "--follow", "--every", "0.2", *where)
+    process = program.start("collect", "--follow", "--every", "0.2", "--flush-age", "0.5", *where)
     yield process
     process.kill()
     process.communicate()

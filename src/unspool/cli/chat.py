@@ -28,8 +28,8 @@ MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk")
 _SOURCES = ("user", "project", "local")
 _SETTINGS_KEYS = frozenset(
     {"permissions", "model", "env", "hooks", "disableAllHooks", "sandbox", "sandbox.enabled",
-     "sandbox.autoAllowBashIfSandboxed", "enabledMcpjsonServers", "disabledMcpjsonServers",
-     "enableAllProjectMcpServers"}
+     "sandbox.autoAllowBashIfSandboxed", "outputStyle", "enabledPlugins", "enabledMcpjsonServers",
+     "disabledMcpjsonServers", "enableAllProjectMcpServers"}
 )  # fmt: skip
 """The keys of settings that act in a chat; others of a settings file are Claude Code's."""
 _LISTS = ("--allowedTools", "--allowed-tools", "--disallowedTools", "--disallowed-tools")
@@ -55,7 +55,6 @@ class Variadic(click.Command):
 
 
 _REFUSED = {
-    "--plugin-dir": "plugins are not supported",
     "--task-budget": "task budgets are not supported",
     "--thinking-display": "thinking is always shown in full",
     "--resume-drops-turn": "use `--resume-session-at`",
@@ -195,6 +194,9 @@ def refused_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--strict-mcp-config", "strict_mcp", is_flag=True, help="Use only the servers of --mcp-config")
 @refused_options
 @click.option("--add-dir", "added", multiple=True, metavar="DIR", help="Additional folder to work in; repeatable")
+@click.option(
+    "--plugin-dir", "plugin_folders", multiple=True, metavar="DIR", help="Folder of a plugin to use; repeatable"
+)
 @click.option("--trust", is_flag=True, help="Trust this folder: use its settings, agents and commands")
 @click.option(
     "--sandbox",
@@ -320,6 +322,7 @@ def _parse_settings(flags: dict[str, Any]) -> ChatSettings:
         fallback_model=flags["fallback_model"],
         output_schema=_parse_object(flags["json_schema"], "--json-schema"),
         setting_sources=_parse_sources(flags["setting_sources"]),
+        plugin_folders=tuple(Path(name).expanduser().absolute() for name in flags["plugin_folders"]),
         given_settings=_read_settings(flags["given_settings"]),
         trusted=flags["trust"],
         sandbox=flags["sandbox"],

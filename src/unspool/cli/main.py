@@ -40,6 +40,7 @@ _COMMANDS = {
     "lake": ("team.lake", "Build Delta tables from collected sessions, and query them."),
     "redact": ("redact", "Remove secrets from files, or list them."),
     "statusline": ("claude_code.statusline", "Print a status line for Claude Code, or install it."),
+    "mcp": ("claude_code.mcp", "Serve the history of sessions to agents over MCP, or install it."),
     "hooks": ("claude_code.hooks", "Install or remove hooks that report the status of Claude Code."),
     "sync": ("sync", "Update the store from a config folder."),
     "doctor": ("doctor", "Check the data: unknown, damaged or missing parts."),

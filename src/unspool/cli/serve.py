@@ -14,7 +14,6 @@ from unspool.cli import options, output, store_access
 from unspool.errors import UsageError
 from unspool.files import error_reason
 from unspool.format import parse_zone
-from unspool.read import Skipped
 
 
 def _refuse_token(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -73,7 +72,9 @@ def serve(
     with store_access.open_folders(options.AccessOptions(config_dirs, no_sync=True)) as opened:
         roots, folder, settings = opened.roots, opened.folder, opened.preferences
     zone = parse_zone(settings.timezone or "local")
-    site = Site(roots, folder, settings, lambda: datetime.now().astimezone(), _make_refresh(config_dirs), zone)
+    site = Site(
+        roots, folder, settings, lambda: datetime.now().astimezone(), store_access.make_refresh(config_dirs), zone
+    )
     own = web.find_address(folder)
     listener = web.open_listener(own.bind if host is None else host, port)
     # Port 0 lets the system choose: the guard must compare `Host` with the port that was chosen.
@@ -103,23 +104,6 @@ def _make_login_handler(address: str, link_files: ExitStack) -> Callable[[str], 
         output.warn(f"opened; link for another browser: {address}{path}")
 
     return handle_login
-
-
-def _make_refresh(config_dirs: tuple[str | None, ...]) -> Callable[[], list[Skipped]]:
-    named: set[Skipped] = set()
-
-    def refresh() -> list[Skipped]:
-        # Opened anew each time: it runs in a thread, and a SQLite connection belongs to the thread that opened it.
-        with store_access.open_folders(options.AccessOptions(config_dirs), is_quiet=True) as opened:
-            if opened.database is not None:
-                store_access.update_text_index_if_quick(opened)
-        skipped = opened.skipped
-        # The page shows it as long as it lasts; the terminal is told once.
-        output.warn_skipped([one for one in skipped if one not in named])
-        named.update(skipped)
-        return skipped
-
-    return refresh
 
 
 def _open_browser(folder: Path, link: str, link_files: ExitStack) -> None:

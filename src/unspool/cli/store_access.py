@@ -123,6 +123,24 @@ def _refresh(opened: StoreAccess, root: Path, cleanup: ExitStack) -> bool:
     return True
 
 
+def make_refresh(config_dirs: tuple[str | None, ...]) -> Callable[[], list[Skipped]]:
+    """Return a function that brings the store of a server up to date, and tells the terminal once what is left out."""
+    named: set[Skipped] = set()
+
+    def refresh() -> list[Skipped]:
+        # Opened anew each time: it runs in a thread, and a SQLite connection belongs to the thread that opened it.
+        with open_folders(options.AccessOptions(config_dirs), is_quiet=True) as opened:
+            if opened.database is not None:
+                update_text_index_if_quick(opened)
+        skipped = opened.skipped
+        # The page shows it as long as it lasts; the terminal is told once.
+        output.warn_skipped([one for one in skipped if one not in named])
+        named.update(skipped)
+        return skipped
+
+    return refresh
+
+
 def sync_store(
     database: sqlite3.Connection,
     root: Path,

@@ -54,7 +54,9 @@ class PermissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     mode: str | None = None
     """Another permission mode from now on."""
     stops: bool = False
-    """Whether the turn ends here, if it is not allowed and the model is told nothing."""
+    """Whether the turn ends here, if it is not allowed."""
+    input: Json | None = None
+    """Another input for the call, if it is allowed; None: as the model wants it."""
 
 
 class UserQuestion(msgspec.Struct, frozen=True, kw_only=True):

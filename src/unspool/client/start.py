@@ -118,7 +118,7 @@ async def run_headless(options: ChatOptions, runtime: ChatRuntime, complain: Cal
         runtime,
         remote if options.asks else None,
         agents,
-        remote.send_or_fail if messages is not None else None,
+        send_control=remote.send_or_fail if messages is not None else None,
     )
     for problem in (*opened.problems, *_unapproved(opened)):
         complain(problem, None)

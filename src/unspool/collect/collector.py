@@ -54,6 +54,7 @@ def collect_sessions(plan: CollectionPlan, report: CollectionReport, *, publishe
         # Where another collector was faster, sync once more before going on: it may have read further than our store.
         if not uploader.taken:
             break
+    plan.state.release_pages()
     # After the segments, never before: a manifest may be behind them, but one that is ahead would report a loss.
     if publishes and plan.state.is_unpublished:
         uploader.attempt(lambda: publish_progress(plan))

@@ -1,8 +1,10 @@
 """Writes and reads the heartbeats of devices: `manifests/<org>/<device>.heartbeat`.
 
 Rules
-  1. A heartbeat says that a collector runs, which versions, and how much waits. It is small and overwritten each time.
-  2. Nothing depends on it but `lake status`: a store that refuses it is no reason to stop collecting.
+  1. A heartbeat says that a collector runs, which versions, how much it has sent, and how much waits. It is small and
+     overwritten each time: every minute in which something was sent, else every quarter of an hour.
+  2. For an ingest, a new heartbeat is the hint that its device has sent something. No data depends on it: a store that
+     refuses it is no reason to stop collecting.
   3. The name does not end with `.json`: earlier versions take every `.json` there for a manifest.
   4. `left` says that the device was taken out (`collect leave`) and will not come again.
 """
@@ -37,6 +39,9 @@ class DeviceHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """The version of Claude Code that wrote last."""
     system: str = ""
     """The operating system and its version."""
+    segments: int = 0
+    lines: int = 0
+    """All that was sent, in all streams."""
     pending: int = 0
     """Segments that wait to be sent."""
     pending_bytes: int = 0

@@ -4,7 +4,9 @@ Rules
   1. It is written after segments were confirmed, never before: it may be behind them, but not ahead.
   2. It is not needed to read segments; `lake verify` uses it to notice missing ones.
   3. A writer keeps the streams that another collector wrote; of each stream the later state counts.
-  4. The digest of a stream is that of its last segment. A segment's name holds the digest of the one before it, so this
+  4. It lists every stream, so a device with many files writes it less often: at most 100 bytes a second. In between,
+     the heartbeat says that something was sent (`heartbeat.py`).
+  5. The digest of a stream is that of its last segment. A segment's name holds the digest of the one before it, so this
      one covers all of them.
 """
 
@@ -21,6 +23,7 @@ from unspool.errors import ObjectStoreFailed, Unreadable
 FOLDER = "manifests"
 VERSION = 1
 _ATTEMPTS = 5
+_STREAM_BYTES, _BYTES_PER_SECOND = 137, 100
 
 
 class SentStream(msgspec.Struct, frozen=True):
@@ -44,6 +47,15 @@ class DeviceManifest(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     written: str
     streams: dict[str, SentStream] = {}
+
+
+def publish_interval(streams: int) -> float:
+    """Return how many seconds to wait between two manifests of so many streams: a minute to an hour.
+
+    >>> publish_interval(10), publish_interval(1000), publish_interval(100_000)
+    (60.0, 1370.0, 3600.0)
+    """
+    return min(max(streams * _STREAM_BYTES / _BYTES_PER_SECOND, 60.0), 3600.0)
 
 
 def manifest_name(org: str, device: str) -> str:

@@ -7,7 +7,7 @@ unspool_collect_pending_segments{org="acme",device="5f1c"} 3
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ class MetricFamily(NamedTuple):
 
     name: str
     help: str
-    values: list[tuple[Mapping[str, str], float]]
+    values: Sequence[tuple[Mapping[str, str], float]]
 
 
 def format_metrics(families: Iterable[MetricFamily]) -> str:

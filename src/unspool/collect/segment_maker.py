@@ -10,9 +10,10 @@ Rules
   5. A piece ends with a line, after about `size` bytes. A longer line has a piece of its own.
   6. Nothing leaves unredacted. A line that is too long to be redacted becomes a marker (`oversized`).
   7. Blank lines are left out; every other line is in exactly one piece.
-  8. A line without an end is left for later, because Claude Code may still write it. In a file that nobody has changed
+  8. What is new in a file may be held until it is more (`flush_schedule.py`).
+  9. A line without an end is left for later, because Claude Code may still write it. In a file that nobody has changed
      for long (`SegmentTools.is_resting`) it is sent as it is. If the file goes on after all, so do the segments.
-  9. A file may be rewritten in the middle, without a change of its samples. When the store has found that (`sync
+  10. A file may be rewritten in the middle, without a change of its samples. When the store has found that (`sync
      --deep`), it begins a generation, and every byte of it is compared with the one before.
 """
 
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from unspool.collect.enrolment import Enrolment
+from unspool.collect.flush_schedule import FlushSchedule
 from unspool.collect.object_store import SegmentStore
 from unspool.collect.segments import (
     SIZE,
@@ -153,6 +155,7 @@ class SegmentTools(NamedTuple):
     """By path: the offset up to which a foreign collector has sent a file (`foreign_offsets.py`)."""
     is_resting: Callable[[int], bool] = lambda _: False
     """Returns whether a file that changed last at this time, in nanoseconds since 1970, is taken for finished."""
+    schedule: FlushSchedule = FlushSchedule()
 
 
 class MadeSegments(NamedTuple):
@@ -243,7 +246,9 @@ class SegmentMaker:
             holes: list[UnspoolError] = []
             try:
                 stream = self._state.stream(name, candidate.path)
-                if stream.id in self.changed:
+                if stream.id in self.changed or not self._tools.schedule.is_due(
+                    name, self._new_bytes(stream, candidate)
+                ):
                     continue
                 yield from (
                     self._line_segments(stream, candidate, holes)
@@ -280,6 +285,18 @@ class SegmentMaker:
             if is_over:
                 self._state.finish(stream.id, generation)
             before = content
+
+    def _new_bytes(self, stream: StreamState, candidate: CollectCandidate) -> int:
+        """Return about how much of a file is not in segments."""
+        last = next(iter(self._state.spans(stream.id)), None)
+        if last is None:
+            return candidate.size
+        # A side file is sent whole, and may change with every step of Claude Code: it is sent when it is due.
+        if not candidate.is_lines:
+            return 0
+        # Of a file that was replaced or rewritten all is new.
+        is_continued = stream.done == candidate.generation - 1 and last.end <= candidate.offset
+        return candidate.offset - last.end if is_continued else candidate.size
 
     def _rests(self, candidate: CollectCandidate) -> bool:
         """Return whether a file ends with a line that has no end, and that nobody will complete."""

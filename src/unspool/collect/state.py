@@ -27,6 +27,8 @@ from unspool.store import transaction, translate_errors
 NAME, LOCK = "collect.db", "collect.lock"
 VERSION = 1
 _PATIENCE = 60.0
+_FREE = 4 * 1024 * 1024
+"""Bytes of free pages that are kept for the next segments."""
 
 
 class StreamState(NamedTuple):
@@ -156,6 +158,21 @@ class CollectorState:
         """Return how far each stream has been confirmed."""
         query = "SELECT stream, sent, sent_lines, sent_digest FROM streams WHERE target_id = ? AND sent > 0"
         return {row[0]: SentStream(*row[1:]) for row in self.database.execute(query, (self._target,))}
+
+    def release_pages(self) -> None:
+        """Give the disk back what segments took that were sent meanwhile, if it is much and nothing waits."""
+        free, size = (self.database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("freelist_count", "page_size"))
+        if free * size < _FREE or self.database.execute("SELECT 1 FROM outbox LIMIT 1").fetchone():
+            return
+        # What is left is small: streams and spans. Killed in here, the file is as it was before.
+        self.database.execute("VACUUM")
+        self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def count_sent(self) -> int:
+        """Return how many streams have been confirmed."""
+        query = "SELECT count(*) FROM streams WHERE target_id = ? AND sent > 0"
+        count: int = self.database.execute(query, (self._target,)).fetchone()[0]
+        return count
 
     @property
     def is_unpublished(self) -> bool:

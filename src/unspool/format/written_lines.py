@@ -62,6 +62,7 @@ class UserLine(LinePart, frozen=True, tag="user"):
     mcp_meta: Any = UNSET
     tool_use_result: Any = UNSET
     source_tool_assistant_uuid: str | UnsetType = field(default=UNSET, name="sourceToolAssistantUUID")
+    source_tool_use_id: str | UnsetType = field(default=UNSET, name="sourceToolUseID")
     is_visible_in_transcript_only: bool | UnsetType = UNSET
     is_compact_summary: bool | UnsetType = UNSET
 

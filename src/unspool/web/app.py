@@ -28,6 +28,7 @@ from unspool.web import assets
 from unspool.web.auth import MAX_FORM_BYTES, AuthMiddleware, RequestGuard
 from unspool.web.connections import thread_limit
 from unspool.web.pages import (
+    beside,
     cost,
     inbox,
     notes,
@@ -90,6 +91,7 @@ def all_routes() -> list[BaseRoute]:
         cost,
         review,
         time,
+        beside,
         session,
         search,
         usage,

@@ -240,6 +240,21 @@ class RequestGuard:
             )
         return access
 
+    def check_bearer(self, headers: Headers) -> Response | None:
+        """Refuse a request of a program that does not bring the token; None if it may pass, whatever it is for.
+
+        For servers without pages: cookies do not count, and an `Origin` is not needed, because no browser adds a token
+        to a request of another page.
+        """
+        if not self.knows_host(headers):
+            return _refuse(403, "unknown host name")
+        if self._is_foreign(headers):
+            return _refuse(403, "request from another site")
+        access = self._identify(headers)
+        if access is None or access.login is not None:
+            return _refuse(401, "send the token as `Authorization: Bearer TOKEN`")
+        return None
+
     def knows_host(self, headers: Headers) -> bool:
         """Tell whether a request was sent to one of our names."""
         hosts = headers.getlist("host")

@@ -67,6 +67,7 @@ CASES: dict[str, list[str]] = {
     "lake-vacuum": [],
     "lake-verify": [],
     "lake-status": [],
+    "lake-migrate": [],
 }  # fmt: skip
 """The documents, and commands that write each. Those without a command have a test of their own below."""
 
@@ -249,6 +250,7 @@ def test_what_a_collector_and_a_lake_say_are_documents(run: Run, tmp_path: Path)
     check("lake-vacuum", run("lake", "vacuum", "--lake", lake, "--json").out)
     check("lake-verify", run("lake", "verify", "--lake", lake, "--from", url, "--json").out)
     check("lake-status", run("lake", "status", "--lake", lake, "--from", url, "--json").out)
+    check("lake-migrate", run("lake", "migrate", "--lake", lake, "--json").out)
     check("collect-leave", run("collect", "leave", "--json").out)
     check("sql", run("lake", "sql", "--lake", lake, "SELECT count(*) AS n FROM entries", "--json").out)
 

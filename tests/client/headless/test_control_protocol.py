@@ -81,7 +81,12 @@ def test_only_what_is_allowed_as_it_is_is_allowed() -> None:
     assert asked({"behavior": "allow"}) == PermissionAnswer(allowed=True)
     assert asked({"behavior": "deny", "message": "no"}) == PermissionAnswer(allowed=False, words="no")
     assert asked(None, "broken") == PermissionAnswer(allowed=False, words="broken")
-    assert not asked({"behavior": "allow", "updatedInput": {"command": "rm -rf /"}}).allowed
+    changed = asked({"behavior": "allow", "updatedInput": {"command": "rm y"}})
+    assert changed == PermissionAnswer(allowed=True, input={"command": "rm y"})
+    assert not asked({"behavior": "allow", "updatedInput": "rm y"}).allowed
+    stopped = asked({"behavior": "deny", "message": "no", "interrupt": True})
+    assert stopped == PermissionAnswer(allowed=False, words="no", stops=True)
+    assert not asked({"behavior": "deny", "message": "no", "interrupt": "yes"}).stops
     assert not asked({}).allowed
     assert not asked(None).allowed
 

@@ -65,6 +65,43 @@ def test_whoever_uses_it_is_asked_for_permission(options: Any, place: Place) -> 
     assert [path.name for path in sorted(place.work.iterdir())] == ["good"]
 
 
+def test_a_program_changes_the_input_of_a_call_and_rules_that_deny_still_hold(options: Any, place: Place) -> None:
+    other = {"touch a": "touch b", "touch c": "touch denied", "touch d": 7}
+
+    async def may(tool: str, input: Any, context: Any) -> Any:
+        return sdk.PermissionResultAllow(updated_input={"command": other[input["command"]]})
+
+    calls = [{"type": "tool_use", "name": "Bash", "input": {"command": command}} for command in other]
+    settings = json.dumps({"permissions": {"deny": ["Bash(touch denied)"]}})
+
+    async def talk() -> list[Any]:
+        given = options([{"content": calls}, "Done."], can_use_tool=may, settings=settings)
+        async with sdk.ClaudeSDKClient(given) as client:
+            await client.query("go")
+            return [one async for one in client.receive_response()]
+
+    assert asyncio.run(talk())[-1].result == "Done."
+    assert [path.name for path in place.work.iterdir()] == ["b"]
+
+
+def test_a_program_that_refuses_can_stop_the_turn(options: Any, place: Place) -> None:
+    async def may(tool: str, input: Any, context: Any) -> Any:
+        return sdk.PermissionResultDeny(message="not here", interrupt=True)
+
+    calls = [{"type": "tool_use", "name": "Bash", "input": {"command": "touch a"}}]
+
+    async def talk() -> list[Any]:
+        async with sdk.ClaudeSDKClient(options([{"content": calls}, "Never said."], can_use_tool=may)) as client:
+            await client.query("go")
+            return [one async for one in client.receive_response()]
+
+    told = asyncio.run(talk())
+    assert told[-1].subtype == "error_during_execution"
+    assert "Never said." not in str(told)
+    assert any("not here" in path.read_text() for path in place.root.rglob("projects/*/*.jsonl"))
+    assert not (place.work / "a").exists()
+
+
 def test_whoever_is_asked_sees_the_change_and_may_keep_a_rule_for_the_sandbox(options: Any, place: Place) -> None:
     asked: dict[str, Any] = {}
 
@@ -251,9 +288,9 @@ def query(made: Any) -> Any:
     ("more", "named"),
     [
         ({"mcp_servers": {"a": {"command": 5}}}, "MCP server `a`"),
-        ({"plugins": [{"type": "local", "path": "x"}]}, "--plugin-dir"),
+        ({"plugins": [{"type": "local", "path": "x"}]}, "plugin folder not found"),
         ({"sandbox": {"enabled": True, "excludedCommands": ["git"]}}, "sandbox.excludedCommands"),
-        ({"settings": '{"outputStyle": "pirate"}'}, "outputStyle"),
+        ({"settings": '{"spinnerTipsEnabled": true}'}, "spinnerTipsEnabled"),
         ({"task_budget": {"total": 5}}, "--task-budget"),
         ({"include_hook_events": True}, "--include-hook-events"),
         ({"setting_sources": ["team"]}, "team"),
@@ -289,12 +326,12 @@ def test_an_option_that_can_be_honoured_reaches_the_request(options: Any, place:
 
 
 def test_servers_inside_the_program_are_called_asked_about_and_reported(options: Any) -> None:
-    @sdk.tool("shout", "Says it loud.", {"word": str})
     async def shout(arguments: Any) -> Any:
         if arguments["word"] == "bad":
             raise ValueError("not this word")
         return {"content": [{"type": "text", "text": arguments["word"].upper()}]}
 
+    loud = sdk.tool("shout", "Says it loud.", {"word": str})(shout)
     asked: list[str] = []
 
     async def may(tool: str, input: Any, context: Any) -> Any:
@@ -305,7 +342,7 @@ def test_servers_inside_the_program_are_called_asked_about_and_reported(options:
     script = {
         "cues": {"go": [{"content": calls}, {"content": "Done.", "expect": {"result": ["HELLO", "not this word"]}}]}
     }
-    servers = {"voice": sdk.create_sdk_mcp_server("voice", tools=[shout]), "gone": {"command": "/no/such/program"}}
+    servers = {"voice": sdk.create_sdk_mcp_server("voice", tools=[loud]), "gone": {"command": "/no/such/program"}}
 
     async def talk() -> tuple[list[Any], Any, Any]:
         async with sdk.ClaudeSDKClient(options(script, mcp_servers=servers, can_use_tool=may)) as client:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +181,39 @@ def test_a_wrong_flag_is_an_error_of_usage(chat: Chat, given: str, said: str) ->
     ran = chat("-p", "go", "--mcp-config", given, script=["Hi."])
     assert ran.code == 2
     assert said in ran.err
+
+
+WITHOUT_SDK = """
+import sys
+if sys.argv[1] == "absent":
+    sys.modules["mcp"] = None  # as if the extra were not installed
+del sys.argv[1]
+def tell(event, arguments):
+    if event == "import" and arguments[0].partition(".")[0] in ("mcp", "mcp_types", "pydantic", "jsonschema"):
+        print("loads", arguments[0], file=sys.stderr)
+sys.addaudithook(tell)
+from unspool.__main__ import main
+main()
+"""
+
+
+def run_chat(place: Place, how: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT_SDK, how, "chat", "-p", "go", "--model", place.script(["Hi."]), *flags]
+    return subprocess.run(
+        command, env=place.environment, cwd=place.work, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_a_chat_without_servers_does_not_load_the_sdk(place: Place) -> None:
+    ran = run_chat(place, "installed")
+    assert (ran.stdout, ran.stderr) == ("Hi.\n", "")
+
+
+def test_without_the_extra_servers_of_files_are_left_out_and_those_of_a_flag_refused(place: Place) -> None:
+    write(place.config / ".claude.json", {"mcpServers": {"things": THINGS}})
+    ran = run_chat(place, "absent")
+    assert ran.stdout == "Hi.\n"
+    assert ran.stderr.startswith("unspool: MCP servers are not used: ")
+    refused = run_chat(place, "absent", "--mcp-config", config(things=THINGS))
+    assert refused.returncode != 0
+    assert "mcp" in refused.stderr.splitlines()[1]

@@ -105,7 +105,7 @@ def test_many_names_become_servers_with_numbers() -> None:
 
 def test_references_become_texts_and_nothing_else_changes() -> None:
     block = {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "tool_reference", "tool_name": "t"}]}
-    messages = [{"role": "assistant", "content": []}, {"role": "user", "content": [block]}]
+    messages: list[dict[str, Any]] = [{"role": "assistant", "content": []}, {"role": "user", "content": [block]}]
     assert find_references(messages) == ["t"]
     (_, made) = replace_references(messages)
     assert made["content"][0]["content"] == [{"type": "text", "text": "Loaded, and can be called now: t"}]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -134,3 +135,42 @@ def test_what_a_retried_answer_repeats_is_shown_once() -> None:
         renderer.handle(event)
     printed = "".join(shown)
     assert [printed.count(words) for words in ("A first", "A second", "that breaks", "A third")] == [1, 1, 1, 1]
+
+
+def test_a_paragraph_that_differs_in_the_retried_answer_is_withdrawn() -> None:
+    shown: list[str] = []
+
+    def withdraw(texts: Sequence[str]) -> bool:
+        for text in texts:
+            shown.remove(text)
+        return True
+
+    renderer = EventRenderer(shown.append, lambda: ChatRenderer(RenderOptions(200, plain=True)), withdraw=withdraw)
+    for event in (
+        events.StepBegan(number=1, input_tokens=1),
+        events.TextGrown(text="Same.\n\nWrong one.\n\nWrong two.\n\nbro"),
+        events.RetryScheduled(seconds=0, attempt=1, reason="cut"),
+        events.StepBegan(number=2, input_tokens=1),
+        events.TextGrown(text="Same.\n\nRight.\n\nbro"),
+        events.RetryScheduled(seconds=0, attempt=2, reason="cut"),
+        events.StepBegan(number=3, input_tokens=1),
+        events.TextGrown(text="Same.\n\n"),
+        events.BlockDone(block={"type": "text", "text": "…"}, uuid="u", message={}),
+        events.ResponseDone(id="m", model="m", content=(), stop_reason=None, usage={}, cost_micros=0),
+    ):
+        renderer.handle(event)
+    printed = "".join(shown)
+    assert [printed.count(words) for words in ("Same", "Wrong", "Right", "bro", "retrying")] == [1, 0, 0, 0, 2]
+
+
+def test_what_cannot_be_withdrawn_is_called_void() -> None:
+    shown: list[str] = []
+    renderer = EventRenderer(shown.append, lambda: ChatRenderer(RenderOptions(200, plain=True)))
+    for event in (
+        events.StepBegan(number=1, input_tokens=1),
+        events.TextGrown(text="Wrong one.\n\nWrong two.\n\nbro"),
+        events.RetryScheduled(seconds=0, attempt=1, reason="cut"),
+        events.TextGrown(text="Right.\n\nMore.\n\n"),
+    ):
+        renderer.handle(event)
+    assert "void from “Wrong one.” on" in "".join(shown)

@@ -20,7 +20,7 @@ from unspool.collect.lake.verify import LakeVerification, verify_lake
 from unspool.read.source_tree import Kind, scan
 
 LINED = (Kind.SESSION, Kind.AGENT, Kind.JOURNAL)
-PASSING = frozenset({"written", "seen"})
+PASSING = frozenset({"written", "seen", "stored"})
 """Columns that tell when something was done."""
 
 
@@ -42,9 +42,9 @@ class TestLake:
         """Ingest what there is."""
         return run_once(IngestJob(self.url, str(self.folder), **how), {})
 
-    def verify(self) -> LakeVerification:
+    def verify(self, **how: Any) -> LakeVerification:
         """Compare everything."""
-        return verify_lake(open_lake(str(self.folder), {}), self.place)
+        return verify_lake(open_lake(str(self.folder), {}), self.place, **how)
 
     @contextmanager
     def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -54,12 +54,12 @@ def test_every_line_is_a_row_that_depends_on_its_segment_alone(
     kind: str, texts: list[list[str]], time: str, since: int
 ) -> None:
     out = RowBuffer()
-    derived = derive_stream(reads(kind, texts, time), since, out)
+    derived = derive_stream(reads(kind, texts, time), "0" * 32, since, out)
     added = [row for name in ("entries", "side_files") for row in _rows(out, name)]
     assert [row["raw"] for row in added] == [text for some in texts[since:] for text in some]
     assert derived.lines == len(added)
     every = RowBuffer()
-    derive_stream(reads(kind, texts, time), 0, every)
+    derive_stream(reads(kind, texts, time), "0" * 32, 0, every)
     assert added == [row for name in ("entries", "side_files") for row in _rows(every, name) if row["sequence"] > since]
     assert len(_rows(out, "sources")) == 1
     for name in lake_tables():

@@ -16,6 +16,7 @@ from tests.store import dirty
 from tests.store.asking import Columns
 from unspool.collect.lake.ingest import LANES, lane_of_stream
 from unspool.collect.lake.lake import create_lake
+from unspool.collect.lake.streams import device_stream_id
 from unspool.collect.segments import pack_segment
 from unspool.store.columns.tables import public_tables
 
@@ -151,7 +152,8 @@ def test_a_stream_waits_behind_a_gap(lake: TestLake, config: Path) -> None:
         if one is not held:
             lake.place.put_new(one.name, one.data)
     report = lake.ingest()
-    there = lake.rows(f"SELECT max(sequence) FROM entries WHERE stream = '{held.header.stream}'")
+    id = device_stream_id("acme", "laptop", held.header.stream)
+    there = lake.rows(f"SELECT max(sequence) FROM entries WHERE stream = '{id}'")
     assert (report.waiting, there) == (1, [(1,)])
     assert [one.what for one in lake.verify().problems] == ["gap"]
     lake.place.put_new(held.name, held.data)

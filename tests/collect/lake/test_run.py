@@ -9,7 +9,9 @@ import pytest
 
 from tests.collect.lake.lakes import TestLake, expected
 from tests.faults.world import World
-from unspool.collect.lake.run import Ingester, IngestJob
+from unspool.collect.heartbeat import DeviceHeartbeat, send_heartbeat
+from unspool.collect.lake.run import Ingester, IngestJob, IngestShard
+from unspool.collect.lake.streams import device_stream_id
 from unspool.errors import ObjectStoreFailed
 
 NEVER = float("inf")
@@ -43,6 +45,17 @@ def test_a_device_whose_manifest_has_changed_is_looked_at(lake: TestLake, world:
     assert {line for line in lake.lines() if line[0] == "laptop"} == set(expected(world.root))
 
 
+def test_a_device_whose_heartbeat_has_changed_is_looked_at(lake: TestLake, world: World, ingester: Ingester) -> None:
+    for number in (1, 2):
+        for made in lake.device(f"d{number}").make(world.root):
+            lake.place.put_new(made.name, made.data)
+    beat = DeviceHeartbeat(org="acme", user="ada", device="d1", written="2026-01-05T00:00:00Z", collector="1")
+    send_heartbeat(lake.place, beat)
+    assert ingester.round().segments == 1
+    assert {line[0] for line in lake.lines()} == {"other", "d1"}
+    assert ingester.round().segments == 0
+
+
 def test_what_no_manifest_tells_of_is_found_when_all_is_listed(
     lake: TestLake, world: World, ingester: Ingester
 ) -> None:
@@ -59,11 +72,25 @@ def test_a_long_session_rests_and_is_not_forgotten(lake: TestLake, world: World,
     ingester.round()
     world.append(world.paths[0], 1)
     device.send(world.root)
-    stream = device.stream(str(world.paths[0].relative_to(world.root)))
+    stream = device_stream_id("acme", "laptop", device.stream(str(world.paths[0].relative_to(world.root))))
     ingester._paused[stream] = time.monotonic() + 1000
     assert ingester.round().segments == 0
     ingester._paused.clear()
     assert ingester.round().segments == 1
+
+
+def test_shards_share_the_devices_and_do_together_what_one_does(lake: TestLake, world: World, tmp_path: Path) -> None:
+    names = [f"d{number}" for number in range(9)]
+    for name in names:
+        lake.device(name).send(world.root)
+    shards = [IngestShard(number, 3) for number in (1, 2, 3)]
+    assert all(sum(shard.has(f"acme/{name}") for shard in shards) == 1 for name in names)
+    reports = [lake.ingest(shard=shard) for shard in shards]
+    assert all(report.streams for report in reports)
+    assert sum(report.streams for report in reports) == len(names)
+    assert lake.ingest().segments == 0
+    assert lake.verify().problems == ()
+    assert {line[0] for line in lake.lines()} == set(names)
 
 
 def test_a_store_that_does_not_answer_is_told_of(lake: TestLake, monkeypatch: pytest.MonkeyPatch) -> None:

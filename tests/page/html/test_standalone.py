@@ -11,14 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import unspool
 from tests.page.html.test_render import Watch, evil
-from tests.page.scene import ID, built
+from tests.page.scene import ID, built, viewed
 from tests.real_files import corpus
 from unspool.export.depth import Depth
+from unspool.page.html.line_numbers import drop_line_numbers
 from unspool.page.html.standalone import render_standalone
-from unspool.testing.build import session
+from unspool.page.readers import find_changed_files
+from unspool.testing.build import assistant, session, tool_result, tool_use, user
 
 _PACK = re.compile(r'<script type="application/octet-stream" id="pack-([^"]*)">([^<]*)</script>')
 
@@ -79,6 +83,55 @@ def test_only_the_chosen_turns_are_in_it(tmp_path: Path) -> None:
     assert re.findall(r'id="t-(\d+)"', html) == ["5", "6"]
     assert "make test" not in html
     assert all("make test" not in json.dumps(pack) for name, pack in packs(html).items() if name.startswith("block-"))
+
+
+def test_the_review_says_of_each_file_what_changed_by_which_turns(tmp_path: Path) -> None:
+    view = built(tmp_path)
+    review = packs("".join(render_standalone(view.session)))["review"]
+    files = find_changed_files(view).files
+    assert [len(review["files"]), review["left"]] == [len(files), 0]
+    for file in review["files"]:
+        for hunk in file["hunks"]:
+            assert hunk["by"]
+            assert all(str(turn) in review["prompts"] for turn, *_ in hunk["by"] if turn)
+            assert ("html" in hunk) != ("step" in hunk)
+    for key in (hunk["step"] for file in review["files"] for hunk in file["hunks"] if "step" in hunk):
+        holder = f"agent-{key.rpartition('/')[0]}" if "/" in key else "block-0-0"
+        assert 'class="patch"' in packs("".join(render_standalone(view.session)))[holder]["steps"][key]["html"]
+
+
+def test_the_review_of_some_turns_holds_nothing_of_the_others(tmp_path: Path) -> None:
+    steps = []
+    for number in (1, 2):
+        steps += [user(f"Write {number}"), assistant(tool_use("Write", id=f"w{number}", file_path=f"/p/{number}.txt"))]
+        structured = {
+            "type": "create",
+            "filePath": f"/p/{number}.txt",
+            "content": f"text {number}\n",
+            "structuredPatch": [],
+        }
+        steps += [tool_result("created", id=f"w{number}", structured=structured)]
+    one = viewed(tmp_path, *steps).session
+    review = packs("".join(render_standalone(one, turns=range(2, 3))))["review"]
+    assert [file["name"] for file in review["files"]] == ["p/2.txt"]
+    assert "text 1" not in json.dumps(review)
+    assert "Write 1" not in json.dumps(review)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30) | st.none(), st.integers(0, 30) | st.none()), max_size=30))
+def test_line_numbers_that_are_left_out_can_be_told_from_those_above(numbers: list[tuple[int | None, ...]]) -> None:
+    def row(pair: tuple[int | None, ...]) -> str:
+        return "".join(f"<i>{'' if number is None else number}</i>" for number in pair) + "text"
+
+    html = "".join(map(row, numbers))
+    last, written = [0, 0], ""
+    for row_text in drop_line_numbers(html).split("text")[:-1]:
+        for column, cell in enumerate(re.findall(r"<u/>|<i>(?:\d*)</i>", row_text)):
+            number = str(last[column] + 1) if cell == "<u/>" else cell[3:-4]
+            last[column] = int(number) if number else last[column]
+            written += f"<i>{number}</i>"
+        written += "text"
+    assert written == html
 
 
 def test_the_records_themselves_are_in_it_at_the_greatest_depth(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""The commands that change the settings of Claude Code: hooks and statusline."""
+"""The commands that change the settings of Claude Code: hooks, statusline and MCP server."""

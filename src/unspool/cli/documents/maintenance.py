@@ -337,6 +337,28 @@ class HooksChangeDocument(JsonDocument):
     """The events that have a hook now."""
 
 
+class McpDocument(JsonDocument):
+    """The MCP server in the settings of a client (`mcp status`)."""
+
+    client: str
+    """The client."""
+    path: str
+    """The settings file."""
+    installed: bool
+    """Whether the server is the one of unspool."""
+    server: Any
+    """The server named `unspool` in the settings."""
+
+
+class McpChangeDocument(JsonDocument):
+    """An MCP server that was installed or uninstalled (`mcp install`, `mcp uninstall`)."""
+
+    changed: bool
+    """Whether the settings were changed."""
+    path: str
+    """The settings file."""
+
+
 class StatuslineDocument(JsonDocument):
     """The status line in the settings of Claude Code."""
 
@@ -651,3 +673,16 @@ class LakeStatusDocument(JsonDocument):
     """Objects that could not be read."""
     damaged_manifests: list[str]
     """Manifests that could not be read."""
+
+
+class LakeMigrateDocument(JsonDocument):
+    """What an existing lake lacked (`lake migrate`)."""
+
+    lake: str
+    """Its URL."""
+    version: int
+    """Its version."""
+    added: list[str]
+    """Columns that were added, as `table.column`."""
+    is_current: bool
+    """Whether a new lake would have the same version."""

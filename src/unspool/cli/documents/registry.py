@@ -43,6 +43,8 @@ DOCUMENTS: Final = MappingProxyType(
         "config-key": maintenance.ConfigKeyDocument,
         "hooks": maintenance.HooksDocument,
         "hooks-change": maintenance.HooksChangeDocument,
+        "mcp": maintenance.McpDocument,
+        "mcp-change": maintenance.McpChangeDocument,
         "statusline": maintenance.StatuslineDocument,
         "statusline-change": maintenance.StatuslineChangeDocument,
         "statusline-fields": maintenance.StatuslineFieldsDocument,
@@ -57,6 +59,7 @@ DOCUMENTS: Final = MappingProxyType(
         "lake-vacuum": maintenance.LakeVacuumDocument,
         "lake-verify": maintenance.LakeVerifyDocument,
         "lake-status": maintenance.LakeStatusDocument,
+        "lake-migrate": maintenance.LakeMigrateDocument,
     }
 )
 """The documents, by the name in their `schema` field."""

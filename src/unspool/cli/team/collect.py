@@ -22,6 +22,7 @@ from unspool.collect import (
     OPTIONAL,
     CollectCandidate,
     DeviceHeartbeat,
+    FlushSchedule,
     SelectionRules,
     describe_system,
     find_candidates,
@@ -46,15 +47,13 @@ if TYPE_CHECKING:
     from unspool.collect import CollectionPlan, CollectionReport, Enrolment
 
 PAUSE = 5.0
-"""Seconds between looks: a new line is in a segment within twice that."""
+"""Seconds between looks at the files."""
 _LONGEST = 300.0
 """Seconds between attempts, at most, while the store does not answer."""
-_MANIFEST = 60.0
-"""Seconds between manifests, at least: one lists all streams."""
 _REST, _REST_CHECK = 24 * 3600 * 10**9, 3600.0
 """Nanoseconds after which a file that nobody changed rests; seconds between looks for such files."""
-_HEARTBEAT = 900.0
-"""Seconds between heartbeats."""
+_HEARTBEAT, _NEWS = 900.0, 60.0
+"""Seconds between heartbeats, and at least between those that tell that something was sent."""
 _COMPARISON = 24 * 3600.0
 """Seconds between comparisons of every byte, with --deep."""
 _MAX_CLOCK_SKEW = 300.0
@@ -86,6 +85,7 @@ class _CollectorSettings(NamedTuple):
     every: float
     redaction: dict[str, Any]
     deep: bool
+    schedule: FlushSchedule
 
 
 @click.command()
@@ -120,6 +120,10 @@ class _CollectorSettings(NamedTuple):
               help="Maximum bytes waiting to be sent")  # fmt: skip
 @click.option("--every", metavar="SECONDS", type=click.FloatRange(0.1, 3600), default=PAUSE, show_default=True,
               help="With --follow: how often to check for changes")  # fmt: skip
+@click.option("--flush-age", metavar="SECONDS", type=click.FloatRange(0, 3600), default=60.0, show_default=True,
+              help="With --follow: send new lines of a file after this time at the latest")  # fmt: skip
+@click.option("--flush-size", metavar="BYTES", type=click.IntRange(1), default=2**18, show_default=True,
+              help="With --follow: send new lines of a file earlier if there are this many bytes")  # fmt: skip
 @click.option("--state", "state_file", metavar="FILE", type=click.Path(path_type=Path),
               help="Offsets file of another collector: start there and update it")  # fmt: skip
 @click.option("--emails", is_flag=True, help="Also redact e-mail addresses")
@@ -139,9 +143,9 @@ def collect(
     objects that `unspool lake` reads. After a crash or an unreachable store, the next run continues where the last one
     stopped. Credentials come from the environment (AWS_…, GOOGLE_…, AZURE_…) or from --env-file.
 
-    `enrol` sets the organization and user of this machine, `leave` ends that: what was sent stays. `install` starts the
-    collector at every login, `uninstall` stops that. Exit codes: 5 if another collector runs or the store may overwrite
-    objects, 6 if the store is unreachable or rejects the request; the next run sends what waits.
+    `enrol` sets the organization and user of this machine. `leave` ends that; what was sent stays. `install` starts
+    the collector at every login, `uninstall` stops that. Exit codes: 5 if another collector runs or the store may
+    overwrite objects, 6 if the store is unreachable or rejects the request; the next run sends what waits.
     """
     folder = data_folder(os.environ)
     if rest["once"] and follow:
@@ -166,10 +170,10 @@ def collect(
             _install_service(to, folder, only_print=rest["only_print"], passed=_unit_options(rest))
             return
         _load_credentials(rest["env_file"])
-        _run(_parse_settings(to, folder, rest), rest, follow=follow, dry_run=dry_run, as_json=as_json)
+        _run(_parse_settings(to, folder, rest, follow=follow), rest, follow=follow, dry_run=dry_run, as_json=as_json)
 
 
-def _parse_settings(to: str, folder: Path, rest: dict[str, Any]) -> _CollectorSettings:
+def _parse_settings(to: str, folder: Path, rest: dict[str, Any], *, follow: bool) -> _CollectorSettings:
     from unspool.display import parse_time_expression
 
     roots = options.find_config_folders(rest["config_dirs"])
@@ -193,6 +197,8 @@ def _parse_settings(to: str, folder: Path, rest: dict[str, Any]) -> _CollectorSe
         every=rest["every"],
         redaction={"rules": rest["rules"], "emails": rest["emails"], "homes": rest["homes"]},
         deep=rest["deep"],
+        # A single run sends everything.
+        schedule=FlushSchedule(rest["flush_age"], rest["flush_size"]) if follow else FlushSchedule(),
     )
 
 
@@ -236,8 +242,10 @@ class _CollectedFolder:
         """When every byte was last compared, and when the store was last brought up to date."""
 
     def is_fresh(self) -> bool:
-        """Tell whether the store has read everything in the folders, and no file can have come to rest since."""
+        """Tell whether the store has read everything in the folders, and nothing that was held is due."""
         if self._is_comparison_due() or time.monotonic() - self._refreshed > _REST_CHECK:
+            return False
+        if self._settings.schedule.has_due():
             return False
         roots = self._settings.roots
         return is_synced(self._database, roots) and all(
@@ -302,6 +310,7 @@ def _open_plan(settings: _CollectorSettings, enrolment: Enrolment) -> Iterator[t
             settings.segment_size,
             offsets,
             lambda modified: time.time_ns() - modified > _REST,
+            settings.schedule,
         )
         yield (
             CollectionPlan(
@@ -321,7 +330,7 @@ def _open_plan(settings: _CollectorSettings, enrolment: Enrolment) -> Iterator[t
 
 def _follow(plan: CollectionPlan, collected: _CollectedFolder, settings: _CollectorSettings, as_json: bool) -> None:
     """Send what is new, again and again, until the process is ended."""
-    from unspool.collect import CollectionReport, collect_sessions, publish_progress
+    from unspool.collect import CollectionReport, collect_sessions, publish_interval, publish_progress
 
     pause, last_failure, is_probed, published, heart = 0.0, "", False, 0.0, _Heart(plan, collected)
     while True:
@@ -332,7 +341,7 @@ def _follow(plan: CollectionPlan, collected: _CollectedFolder, settings: _Collec
             if last_failure or not is_probed or not collected.is_fresh():
                 collect_sessions(plan, report, publishes=False)
                 _write_offsets(plan, collected, settings)
-            if plan.state.is_unpublished and time.monotonic() - published >= _MANIFEST:
+            if plan.state.is_unpublished and time.monotonic() - published >= publish_interval(plan.state.count_sent()):
                 publish_progress(plan)
                 published = time.monotonic()
             heart.beat(report)
@@ -444,17 +453,20 @@ class _Heart:
     def __init__(self, plan: CollectionPlan, collected: _CollectedFolder) -> None:
         self._plan, self._collected = plan, collected
         self._sent = float("-inf")
-        self._is_refused = False
+        self._is_refused = self._has_news = False
 
     def beat(self, report: CollectionReport) -> None:
         """Say that the collector runs, and how much waits; a store that refuses that is named once."""
-        if time.monotonic() - self._sent < _HEARTBEAT:
+        self._has_news = self._has_news or report.segments > 0
+        if time.monotonic() - self._sent < (_NEWS if self._has_news else _HEARTBEAT):
             return
-        self._sent = time.monotonic()
-        waiting = self._plan.state.waiting()
+        self._sent, self._has_news = time.monotonic(), False
+        waiting, sent = self._plan.state.waiting(), self._plan.state.sent().values()
         heartbeat = _make_heartbeat(
             self._plan.tools.enrolment,
             claude_code=self._collected.claude_code_version(),
+            segments=sum(stream.sequence for stream in sent),
+            lines=sum(stream.lines for stream in sent),
             pending=len(waiting),
             pending_bytes=sum(segment.size for segment in waiting),
             failed=len(report.failed) + len(self._collected.skipped),
@@ -486,7 +498,7 @@ def _unit_options(rest: dict[str, Any]) -> list[str]:
         if option.is_flag:
             arguments += [option.opts[0]] if value else []
             continue
-        for word in value if option.multiple else (value,):
+        for word in (value or ()) if option.multiple else (value,):
             if word is not None:
                 arguments += [option.opts[0], _absolute_word(option.name or "", word)]
     return arguments

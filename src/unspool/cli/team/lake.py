@@ -26,7 +26,7 @@ _FROM = click.option("--from", "source", metavar="URL", required=True, help="Des
 _STATUS_COLUMNS = (
     TextColumn("org", least=4),
     TextColumn("user", least=6),
-    TextColumn("device", least=8),
+    TextColumn("device"),
     TextColumn("last seen"),
     TextColumn("unspool", expendable=True),
     TextColumn("claude code", expendable=True),
@@ -36,6 +36,7 @@ _STATUS_COLUMNS = (
     TextColumn("waiting", right=True),
 )
 
+_MAX_SHARDS = 64
 _MEMORY = 8 << 30
 """Bytes of address space that a query may use: a lake holds the sessions of many users."""
 
@@ -71,6 +72,10 @@ def init(url: str, as_json: bool) -> None:
     help="With --follow: how often to check for new segments",
 )  # fmt: skip
 @click.option("--workers", type=click.IntRange(1, 4), default=1, show_default=True, help="Number of worker processes")
+@click.option(
+    "--shard", metavar="I/N", callback=lambda _, __, value: _parse_shard(value),
+    help="Only the I-th of N parts of the devices, so that several machines share the work",
+)  # fmt: skip
 @click.option("--again", is_flag=True, help="Rebuild all derived rows, with new prices or after an upgrade")
 @options.json_option
 @click.pass_context
@@ -82,6 +87,7 @@ def ingest(
     follow: bool,
     every: float,
     workers: int,
+    shard: tuple[int, int],
     again: bool,
     as_json: bool,
 ) -> None:
@@ -91,9 +97,9 @@ def ingest(
     started. An unreadable segment goes to the table `quarantine` and its stream waits; the exit code is then 4.
     """
     require_extras("sql", "team")
-    from unspool.collect.lake import IngestJob, IngestReport, run
+    from unspool.collect.lake import IngestJob, IngestReport, IngestShard, run
 
-    job = IngestJob(source, url, again, workers, step_hook())
+    job = IngestJob(source, url, again, workers, IngestShard(*shard), step_hook())
     if follow:
         for outcome in run.run_forever(job, os.environ, every):
             if isinstance(outcome, IngestReport):
@@ -106,6 +112,16 @@ def ingest(
     _print_report(report, as_json)
     if report.bad:
         ctx.exit(Unreadable.exit_code)
+
+
+def _parse_shard(value: str | None) -> tuple[int, int]:
+    """Return the number of a shard and how many there are."""
+    if value is None:
+        return 1, 1
+    number, _, count = value.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count) <= _MAX_SHARDS):
+        raise UsageError(f"not a shard: `{value}`", hint=f"use `1/4` for the first of four; at most {_MAX_SHARDS}")
+    return int(number), int(count)
 
 
 def _print_report(report: IngestReport, as_json: bool) -> None:
@@ -160,9 +176,10 @@ def vacuum(url: str, hours: int, yes: bool, as_json: bool) -> None:
 @lake.command()
 @_LAKE
 @_FROM
+@click.option("--full", is_flag=True, help="Read every segment; by default only those that may have been exchanged")
 @options.json_option
 @click.pass_context
-def verify(ctx: click.Context, url: str, source: str, as_json: bool) -> None:
+def verify(ctx: click.Context, url: str, source: str, *, full: bool, as_json: bool) -> None:
     """Check that every line is in the tables exactly once.
 
     Compares manifests, segments and tables. Exits with 0 only if the store has everything that the devices sent, and
@@ -171,7 +188,7 @@ def verify(ctx: click.Context, url: str, source: str, as_json: bool) -> None:
     require_extras("sql", "team")
     from unspool.collect.lake import open_lake, open_source, verify_lake
 
-    report = verify_lake(open_lake(url, os.environ), open_source(source, os.environ))
+    report = verify_lake(open_lake(url, os.environ), open_source(source, os.environ), is_full=full)
     if as_json:
         problems = [problem._asdict() for problem in report.problems]
         output.write_document("lake-verify", {**report._asdict(), "problems": problems, "whole": not problems})
@@ -183,6 +200,30 @@ def verify(ctx: click.Context, url: str, source: str, as_json: bool) -> None:
         output.print_line(f"{numbers} of {report.devices:,} devices: {result}")
     if report.problems:
         ctx.exit(Unreadable.exit_code)
+
+
+@lake.command()
+@_LAKE
+@options.json_option
+def migrate(url: str, as_json: bool) -> None:
+    """Add the columns that came since the lake was created, and say what else has changed.
+
+    An ingest adds columns by itself. Nothing is removed or derived anew.
+    """
+    require_extras("sql", "team")
+    from unspool.collect.lake import LAKE_VERSION, open_lake
+
+    opened = open_lake(url, os.environ)
+    added = opened.add_missing_columns()
+    is_current = opened.version == LAKE_VERSION
+    data = {"lake": opened.url, "version": opened.version, "added": added, "is_current": is_current}
+    line = f"{units.amount(len(added), 'column')} added; version {opened.version} of {LAKE_VERSION}"
+    output.print_result("lake-migrate", data, line, as_json=as_json)
+    if not is_current:
+        output.warn(
+            "in a lake of version 1 a device can take the name of another's stream; "
+            "make a new one with `unspool lake init`, ingest into it, and remove this one"
+        )
 
 
 @lake.command()

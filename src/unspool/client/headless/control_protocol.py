@@ -176,13 +176,17 @@ class RemoteUser(ControlChannel):
             **({"file_change": _change_as_json(request.change)} if request.change is not None else {}),
         )
         if answer.error is not None or answer.response.get("behavior") != "allow":
-            return PermissionAnswer(allowed=False, words=str(answer.response.get("message") or answer.error or ""))
-        # The rules have judged the input of the model; another one would run without having been judged.
-        if answer.response.get("updatedInput", request.input) not in (request.input, None):
-            return PermissionAnswer(
-                allowed=False, words="the permission response changed the input, which is not supported"
-            )
-        return _apply_updates(answer.response.get("updatedPermissions"), request, decision)
+            words = str(answer.response.get("message") or answer.error or "")
+            return PermissionAnswer(allowed=False, words=words, stops=answer.response.get("interrupt") is True)
+        answered = _apply_updates(answer.response.get("updatedPermissions"), request, decision)
+        match answer.response.get("updatedInput"):
+            case None:
+                return answered
+            case dict(input):
+                # Rules that deny judge it once more before it runs.
+                return msgspec.structs.replace(answered, input=None if input == request.input else input)
+            case _:
+                return PermissionAnswer(allowed=False, words="`updatedInput` of the permission response is no object")
 
     async def ask_questions(self, questions: tuple[UserQuestion, ...]) -> dict[str, str] | None:
         """Ask the program for the answers to questions."""

@@ -225,8 +225,8 @@ class HeadlessRun:
         commands = [{"name": name, "description": text, "argumentHint": ""} for name, text in listed.items()]
         return {
             "commands": commands,
-            "output_style": "default",
-            "available_output_styles": ["default"],
+            "output_style": self._opened.output_style,
+            "available_output_styles": [*self._opened.output_styles],
             "models": [],
             # Without these the SDK refuses hooks with `on_failure`.
             "hook_on_failure_supported": True,
@@ -247,6 +247,9 @@ class HeadlessRun:
             agents=list(self._opened.agents),
             apiKeySource=_api_key_source(self._chat.runtime.environment),
             claude_code_version=FORMAT_VERSION,
+            output_style=self._opened.output_style,
+            skills=[skill.name for skill in self._opened.skills.values()],
+            plugins=[{"name": plugin.name, "path": str(plugin.root)} for plugin in self._opened.plugins],
         )
 
     def _replay_object(self, prompt: str | list[Json], uuid: str | None) -> Json:

@@ -219,9 +219,6 @@ def init_object(session_id: str, new_id: str, **facts: object) -> Json:
         "subtype": "init",
         **facts,
         "session_id": session_id,
-        "output_style": "default",
-        "skills": [],
-        "plugins": [],
         "uuid": new_id,
     }
 

@@ -199,6 +199,11 @@ class ToolRunner:
                     request = msgspec.structs.replace(request, agent=self.agent)
                     self.hooks.notify(f"Claude needs your permission to use {tool.name}", "permission_prompt")
                     answer = await self.context.user.ask_permission(request, decision)
+                    if answer.allowed and answer.input is not None and answer.input != call.input:
+                        changed = self._change_input(call, tool, answer.input)
+                        if isinstance(changed, ToolOutcome):
+                            return changed
+                        call = changed
                     return self._apply_answer(call, decision, answer) or call
         if decision.behaviour == "deny":
             return self._deny(call, f"Permission to use {tool.name} has been denied: {decision.why}", decision.why)
@@ -226,13 +231,21 @@ class ToolRunner:
         if answered.permission != "allow":
             return None
         if answered.updated_input is not None:
-            call = call._replace(input=answered.updated_input)
-            if (invalid := check_input(tool, call.input)) is not None:
-                return invalid
-            decision = self.permissions.judge(tool.name, call.input, self.context)
-            if decision.behaviour == "deny":
-                return self._deny(call, f"Permission to use {tool.name} has been denied: {decision.why}", decision.why)
+            changed = self._change_input(call, tool, answered.updated_input)
+            if isinstance(changed, ToolOutcome):
+                return changed
+            call = changed
         set_sandbox_level(self.context, call.id, None)
+        return call
+
+    def _change_input(self, call: RequestedCall, tool: Tool, input: Json) -> RequestedCall | ToolOutcome:
+        """Return a call with another input that was allowed instead; a rule that denies goes before."""
+        call = call._replace(input=input)
+        if (invalid := check_input(tool, input)) is not None:
+            return invalid
+        decision = self.permissions.judge(tool.name, input, self.context)
+        if decision.behaviour == "deny":
+            return self._deny(call, f"Permission to use {tool.name} has been denied: {decision.why}", decision.why)
         return call
 
     def _deny_by_hook(self, call: RequestedCall, event: str, reason: str) -> ToolOutcome:
@@ -250,6 +263,7 @@ class ToolRunner:
             if (problem := keep_answered_rule(answer, self.permissions)) is not None:
                 self.queue.put(events.FeatureDisabled(what="the rule applies to this session only", why=problem))
             return None
+        self._is_stopped = self._is_stopped or answer.stops
         if answer.words:
             return self._deny(call, wordings.REJECTED_WITH + answer.words, answer.words, wordings.REJECTED_RESULT)
         if not answer.stops:
@@ -259,7 +273,6 @@ class ToolRunner:
                 "user for it."
             )
             return self._deny(call, text, decision.why)
-        self._is_stopped = True
         return self._deny(call, wordings.REJECTED, "the user rejected it", wordings.REJECTED_RESULT)
 
     def _deny(self, call: RequestedCall, text: str, reason: str, result: str | None = None) -> ToolOutcome:

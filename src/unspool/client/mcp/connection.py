@@ -278,7 +278,8 @@ class ServerConnection:
         import mcp_types as types
 
         root: Path = self._context.root
-        return types.ListRootsResult(roots=[types.Root(uri=root.as_uri(), name=root.name or "root")])
+        listed = {"roots": [{"uri": root.as_uri(), "name": root.name or "root"}]}
+        return types.ListRootsResult.model_validate(listed)
 
     async def _handle_message(self, message: Any) -> None:
         method = getattr(message, "method", None) or getattr(getattr(message, "root", None), "method", None)

@@ -126,7 +126,7 @@ class _Expansion:
         return {str(key): self.text(item) for key, item in value.items()}
 
     def _value(self, match: re.Match[str]) -> str:
-        found = self._environment.get(match[1], match[2])
+        found: str | None = self._environment.get(match[1], match[2])
         if found is None:
             self.missing.append(match[1])
             return match[0]

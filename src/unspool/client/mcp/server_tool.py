@@ -44,8 +44,7 @@ class ServerTool:
 
     def target(self, input: Json) -> str:
         """Return the arguments in one line."""
-        fields = input.items() if isinstance(input, dict) else ()
-        text = ", ".join(f"{name}: {_encode(value)}" for name, value in fields)
+        text = ", ".join(f"{name}: {_encode(value)}" for name, value in input.items())
         return clean_line(text)[:_MAX_TARGET]
 
     def check(self, input: Json) -> None:

@@ -58,6 +58,7 @@ class PermissionPolicy:
         """Rules whose commands run in the sandbox."""
         self._session_rules: tuple[PermissionRule, ...] = ()
         self._temporary_rules: tuple[PermissionRule, ...] = ()
+        self._skill_rules: tuple[PermissionRule, ...] = ()
 
     def judge(self, tool: str, input: Json, context: ToolContext) -> RuleDecision:
         """Decide whether a call may be made."""
@@ -152,6 +153,10 @@ class PermissionPolicy:
         """Allow more until `end_temporary_rules`: what a custom command says in `allowed-tools`."""
         self._temporary_rules += tuple(_parse_valid_rule(rule, "command", self.root) for rule in rules)
 
+    def allow_skills(self, names: Iterable[str]) -> None:
+        """Allow skills for the whole session, where no rule forbids them."""
+        self._skill_rules = tuple(_parse_valid_rule(f"Skill({name})", "skill", self.root) for name in names)
+
     def end_temporary_rules(self) -> None:
         """Drop the rules of `allow_temporarily`."""
         self._temporary_rules = ()
@@ -179,7 +184,7 @@ class PermissionPolicy:
 
     def _rules(self) -> RuleSet:
         rules = self.settings.rules
-        allow = (*rules.allow, *self._kept_rules, *self._session_rules, *self._temporary_rules)
+        allow = (*rules.allow, *self._kept_rules, *self._session_rules, *self._skill_rules, *self._temporary_rules)
         return rules._replace(allow=allow)
 
     def _parse_kept(self, texts: list[str]) -> tuple[PermissionRule, ...]:

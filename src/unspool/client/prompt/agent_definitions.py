@@ -9,13 +9,13 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from unspool.client.prompt.definition_files import DefinitionFile, Definitions, load_definitions
+from unspool.client.prompt.definition_files import DefinitionFile, Definitions, Plugin, load_definitions
 from unspool.client.prompt.text.markdown import parse_list
 from unspool.client.tool import Tool
 from unspool.errors import Unreadable, UsageError
@@ -43,7 +43,7 @@ class AgentDefinition(NamedTuple):
     prompt: str
     """Its system prompt."""
     source: str = "built in"
-    """Or user, project, program."""
+    """Or user, project, plugin, program."""
     path: Path | None = None
     tools: tuple[str, ...] | None = None
     """The tools it has; None: all."""
@@ -79,9 +79,11 @@ BUILT_IN_AGENTS = (
 )
 
 
-def load_agent_definitions(config: Path, root: Path, *, trusted: bool) -> Definitions[AgentDefinition]:
+def load_agent_definitions(
+    config: Path, root: Path, *, trusted: bool, plugins: Sequence[Plugin] = ()
+) -> Definitions[AgentDefinition]:
     """Load the definitions of all subagents."""
-    found = load_definitions(config, root, "agents", _read_definition, trusted=trusted)
+    found = load_definitions(config, root, "agents", _read_definition, trusted=trusted, plugins=plugins)
     return found._replace(by_name={**{agent.name: agent for agent in BUILT_IN_AGENTS}, **found.by_name})
 
 
@@ -124,7 +126,7 @@ def _read_definition(file: DefinitionFile) -> AgentDefinition:
     if not body:
         raise Unreadable(f"the agent `{path}` has no instructions")
     return AgentDefinition(
-        name=name,
+        name=file.full_name(name),
         description=fields["description"],
         prompt=body,
         source=file.source,
@@ -132,7 +134,12 @@ def _read_definition(file: DefinitionFile) -> AgentDefinition:
         tools=parse_list(fields["tools"]) if fields.get("tools") else None,
         disallowed=parse_list(fields.get("disallowedTools", "")),
         model=None if model == "inherit" else model,
+        max_steps=_positive(fields.get("maxTurns", "")),
     )
+
+
+def _positive(text: str) -> int | None:
+    return int(text) if text.isdecimal() and text.isascii() and int(text[:9]) > 0 else None
 
 
 class _GivenAgent(msgspec.Struct, frozen=True, rename="camel"):

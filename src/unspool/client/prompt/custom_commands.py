@@ -2,6 +2,7 @@
 
     <config>/commands/review.md          /review           the user's own, everywhere
     <root>/.claude/commands/db/up.md     /db:up, or /up    the project's, once the folder is trusted
+    <plugin>/commands/up.md              /plugin:up        a plugin's
 
 Rules
   1. `$ARGUMENTS` is everything that was typed after the name, `$0` its first word, `$1` the second (also
@@ -18,11 +19,11 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from unspool.client.prompt.definition_files import DefinitionFile, Definitions, load_definitions
+from unspool.client.prompt.definition_files import DefinitionFile, Definitions, Plugin, load_definitions
 from unspool.client.prompt.text.markdown import find_mentions
 from unspool.errors import Unreadable
 from unspool.permissions import split_rules
@@ -36,11 +37,11 @@ _WORD = re.compile(r"\"((?:\\.|[^\"\\])*)\"|'([^']*)'|(\S+)")
 
 
 class CustomCommand(NamedTuple):
-    """A custom slash command."""
+    """A custom slash command, or a skill."""
 
     name: str
     source: str
-    """user, project."""
+    """user, project, plugin."""
     path: Path
     body: str
     description: str = ""
@@ -51,11 +52,32 @@ class CustomCommand(NamedTuple):
     model: str | None = None
     arguments: tuple[str, ...] = ()
     """Names of its arguments, in their order."""
+    plugin_root: Path | None = None
+    skill_folder: Path | None = None
+    """The folder of a skill; None: a command."""
+    for_model: bool = False
+    """Whether the model may use it."""
+    for_user: bool = True
+    """Whether it can be typed."""
+    forks: bool = False
+    """Whether a subagent does it, when the model uses it."""
+    agent: str | None = None
+    """The kind of that subagent."""
+
+    @property
+    def text(self) -> str:
+        """The body, with the folders that it may name."""
+        text = self.body
+        for name, folder in (("CLAUDE_SKILL_DIR", self.skill_folder), ("CLAUDE_PLUGIN_ROOT", self.plugin_root)):
+            text = text if folder is None else text.replace(f"${{{name}}}", str(folder))
+        return text
 
 
-def load_custom_commands(config: Path, root: Path, *, trusted: bool) -> Definitions[CustomCommand]:
+def load_custom_commands(
+    config: Path, root: Path, *, trusted: bool, plugins: Sequence[Plugin] = ()
+) -> Definitions[CustomCommand]:
     """Load the commands by name; the project's go before the user's."""
-    found = load_definitions(config, root, "commands", _read_command, trusted=trusted)
+    found = load_definitions(config, root, "commands", _read_command, trusted=trusted, plugins=plugins)
     # `/up` means `/db:up` where nothing else has that name.
     for command in [*found.by_name.values()]:
         found.by_name.setdefault(command.name.rpartition(":")[2], command)
@@ -70,7 +92,7 @@ async def expand_command(
 ) -> str:
     """Return the prompt that a command expands to."""
     values = _Arguments(command, arguments)
-    pieces, end, body = [], 0, command.body
+    pieces, end, body = [], 0, command.text
     # Found in the body, before arguments are put in: an argument must not run a command.
     for match in _SHELL_COMMAND.finditer(body):
         pieces += [values.fill(body[end : match.start()]), await run(values.fill(match[1]))]
@@ -83,6 +105,8 @@ async def expand_command(
         contents = await read(name)
         if contents is not None:
             text = f"{text.rstrip()}\n\nContents of {name}:\n\n{contents}"
+    if command.skill_folder is not None:  # as Claude Code 2.1.29 and 2.1.326 write it, with the line end
+        return f"Base directory for this skill: {command.skill_folder}\n\n{text.strip()}\n"
     return text.strip()
 
 
@@ -129,7 +153,7 @@ def _read_command(file: DefinitionFile) -> CustomCommand:
     fields, body = file.read("command")
     first_line = next((line.strip("# ") for line in body.splitlines() if line.strip()), "")
     return CustomCommand(
-        name=":".join(names),
+        name=file.full_name(":".join(names)),
         source=file.source,
         path=file.path,
         body=body,
@@ -138,4 +162,5 @@ def _read_command(file: DefinitionFile) -> CustomCommand:
         allowed=tuple(split_rules(fields.get("allowed-tools", "").strip("[]"))),
         model=fields.get("model"),
         arguments=tuple(re.findall(r"[^\W\d]\w*", fields.get("arguments", ""))),
+        plugin_root=file.plugin.root if file.plugin else None,
     )

@@ -1,12 +1,13 @@
-"""Reads the Markdown files with which users and projects define agents and slash commands.
+"""Reads the Markdown files with which users, projects and plugins define agents, commands, skills and output styles.
 
 Rules
   1. A project's files are read only if its folder is trusted, and only those that lie inside of it.
+  2. What a plugin defines is called by the plugin's name and its own: `plugin:name`. It replaces nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -17,20 +18,32 @@ from unspool.files import read_whole
 _MAX_BYTES = 256 * 1024
 
 
+class Plugin(NamedTuple):
+    """A folder that brings commands, agents, skills, output styles and hooks (`plugins.py` finds them)."""
+
+    name: str
+    root: Path
+
+
 class DefinitionFile(NamedTuple):
     """A Markdown file in a folder of definitions."""
 
     source: str
-    """user or project."""
+    """user, project or plugin."""
     folder: Path
     path: Path
+    plugin: Plugin | None = None
+
+    def full_name(self, name: str) -> str:
+        """Return the name that a definition is called by."""
+        return f"{self.plugin.name}:{name}" if self.plugin else name
 
     def read(self, kind: str) -> FrontMatter:
         """Read and parse the file; `Unreadable` says what is wrong with it."""
         try:
             real = self.path.resolve()
             # A link may lead out: a project could show any file of the user to the model.
-            is_outside = self.source == "project" and not real.is_relative_to(self.folder.resolve())
+            is_outside = self.source != "user" and not real.is_relative_to(self.folder.resolve())
             text = "" if is_outside else read_whole(real, _MAX_BYTES).decode()
         except (UnspoolError, OSError, RuntimeError, UnicodeDecodeError):
             raise Unreadable(f"cannot read the {kind} `{self.path}`") from None
@@ -40,7 +53,7 @@ class DefinitionFile(NamedTuple):
 
 
 class Named(Protocol):
-    """What a file can define: an agent, or a command."""
+    """What a file can define: an agent, a command, a skill, an output style."""
 
     @property
     def name(self) -> str:
@@ -58,16 +71,26 @@ class Definitions(NamedTuple, Generic[Defined]):
 
 
 def load_definitions(
-    config: Path, root: Path, folder: str, read: Callable[[DefinitionFile], Defined], *, trusted: bool
+    config: Path,
+    root: Path,
+    folder: str,
+    read: Callable[[DefinitionFile], Defined],
+    *,
+    trusted: bool,
+    plugins: Sequence[Plugin] = (),
+    pattern: str = "**/*.md",
 ) -> Definitions[Defined]:
-    """Read the files in `<config>/<folder>`, then those in the project's `.claude/<folder>`, which go before them."""
+    """Read the files in `<folder>` of the config folder, of the project's `.claude` and of plugins; later ones win."""
     by_name: dict[str, Defined] = {}
     problems: list[str] = []
-    folders = [("user", config / folder), *([("project", root / ".claude" / folder)] if trusted else [])]
-    for source, place in folders:
-        for path in sorted(place.rglob("*.md")):
+    places: list[tuple[str, Path, Plugin | None]] = [("user", config / folder, None)]
+    if trusted:
+        places.append(("project", root / ".claude" / folder, None))
+    places += [("plugin", plugin.root / folder, plugin) for plugin in plugins]
+    for source, place, plugin in places:
+        for path in sorted(place.glob(pattern)):
             try:
-                defined = read(DefinitionFile(source, place, path))
+                defined = read(DefinitionFile(source, place, path, plugin))
             except Unreadable as error:
                 problems.append(error.message)
             else:

@@ -16,7 +16,8 @@ from unspool.client.prompt.instructions import (
     load_instructions,
     load_nested_instructions,
 )
-from unspool.client.prompt.text.system_prompt_text import PromptEnvironment, build_system_prompt
+from unspool.client.prompt.output_styles import OutputStyle
+from unspool.client.prompt.text.system_prompt_text import PROMPT_WITHOUT_STYLE, PromptEnvironment, build_system_prompt
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import Json
 
@@ -31,10 +32,11 @@ class SystemPrompt:
         *,
         replaced: str | None = None,
         appended: str | None = None,
+        style: OutputStyle | None = None,
     ) -> None:
         self._scope = scope
         self._environment = environment
-        self._replaced, self._appended = replaced, appended
+        self._replaced, self._appended, self._style = replaced, appended, style
         self._instructions = load_instructions(scope)
         self._visited: set[Path] = set()
 
@@ -46,11 +48,17 @@ class SystemPrompt:
     def blocks(self, context: ToolContext, model: str, agent_prompt: str | None = None) -> list[Json]:
         """Return the system prompt as blocks; the prompt of a subagent replaces the base prompt."""
         self._add_nested(context)
+        # Only the session's own agent talks to the user: a style is not for subagents.
+        style = self._style if agent_prompt is None else None
+        appended = "\n\n".join(filter(None, (style.section if style else "", self._appended)))
+        replaced = self._replaced if agent_prompt is None else agent_prompt
+        if replaced is None and style is not None and not style.keeps_instructions:
+            replaced = PROMPT_WITHOUT_STYLE
         return build_system_prompt(
             self._environment._replace(model=model),
             format_instructions(self._instructions),
-            replaced=self._replaced if agent_prompt is None else agent_prompt,
-            appended=self._appended,
+            replaced=replaced,
+            appended=appended,
         )
 
     def _add_nested(self, context: ToolContext) -> None:

@@ -7,12 +7,14 @@ Rules
   1. What is sent and written to the session is the whole text. The prompt, the screen and `history.jsonl` show the
      placeholder.
   2. A placeholder whose text is not known is a text like any other.
+  3. The pasted path of a picture becomes `[Image #1]`: the picture is sent with the prompt.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 MIN_FOLDED_LINE_ENDS = 3
 """Claude Code 2.1.326 shows three lines as they are, and folds four."""
@@ -20,11 +22,28 @@ MIN_FOLDED_CHARACTERS = 800
 _PLACEHOLDER = re.compile(r"\[Pasted text #(\d{1,9})(?: \+\d{1,9} lines)?\]")
 
 
+_PICTURE = re.compile(r"\[Image #(\d{1,9})\]")
+_PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
+_MAX_PATH = 4096
+
+
 class PastedTexts:
     """The pasted texts of one terminal, by number."""
 
     def __init__(self) -> None:
         self.by_number: dict[int, str] = {}
+        self._pictures: dict[int, Path] = {}
+
+    def add_picture(self, path: Path) -> str:
+        """Keep the path of a pasted picture, and return its placeholder."""
+        number = len(self._pictures) + 1
+        self._pictures[number] = path
+        return f"[Image #{number}]"
+
+    def find_pictures(self, text: str) -> list[Path]:
+        """Return the pictures whose placeholders are in a text."""
+        numbers = dict.fromkeys(int(number) for number in _PICTURE.findall(text))
+        return [self._pictures[number] for number in numbers if number in self._pictures]
 
     def fold(self, text: str) -> str:
         """Keep a pasted text and return its placeholder; a short one is returned as it is."""
@@ -48,6 +67,28 @@ class PastedTexts:
         return _PLACEHOLDER.sub(
             lambda found: self.fold(pasted[int(found[1])]) if int(found[1]) in pasted else found[0], display
         )
+
+
+def find_picture(text: str, folder: Path) -> Path | None:
+    """Return the picture that a pasted text is the path of: as it is, in quotes, with escapes, or as an address."""
+    text = text.strip()
+    if not text or len(text) > _MAX_PATH or "\n" in text or "\0" in text:
+        return None
+    if text.startswith("file://"):
+        from urllib.parse import unquote
+
+        text = unquote(text.removeprefix("file://"))
+    elif text[0] in "'\"" and text[-1] == text[0]:
+        text = text[1:-1]
+    try:
+        # A terminal that a file is dragged to escapes blanks.
+        for name in (text, text.replace("\\ ", " ")):
+            path = folder / Path(name).expanduser()
+            if path.suffix.lower() in _PICTURE_SUFFIXES and path.is_file():
+                return path
+    except (OSError, RuntimeError):  # no such user; a name that is too long
+        pass
+    return None
 
 
 def make_placeholder(number: int, text: str) -> str:

@@ -131,7 +131,7 @@ class Transcript:
         """The lines of tool calls, by call id."""
         self._open_calls: list[str] = []
         """Tool calls without a result."""
-        self._extras: list[list[Json]] = []
+        self._extras: list[tuple[list[Json], str | UnsetType]] = []
         """What tools returned besides their results, until the other calls of the response are answered."""
         self._written_usage: Json | None = None
         """Usage and stop reason as the last line of the response has them."""
@@ -212,10 +212,13 @@ class Transcript:
         if call_id in self._open_calls:
             self._open_calls.remove(call_id)
         if outcome.extra:
-            self._extras.append([*outcome.extra])
+            self._extras.append(([*outcome.extra], call_id if outcome.names_source else UNSET))
         # Not between the results of one response: the next result would hang on something else than a call or result.
         while self._extras and not self._open_calls:
-            self.write_meta(self._extras.pop(0))
+            content, source = self._extras.pop(0)
+            added = lines.UserLine(lines.UserMessage(content), is_meta=True, source_tool_use_id=source)
+            self.writer.append_message(added)
+            self.conversation.add_user(content)
         return uuid
 
     def call_line(self, call_id: str) -> str | None:

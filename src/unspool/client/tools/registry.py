@@ -131,5 +131,5 @@ def _make_encodable(outcome: ToolOutcome) -> ToolOutcome:
     except UnicodeEncodeError:
         parts = [outcome.content, outcome.result, outcome.extra, outcome.mcp_meta]
         content, result, extra, meta = replace_surrogates(parts)
-        return ToolOutcome(content=content, result=result, is_error=outcome.is_error, extra=tuple(extra), mcp_meta=meta)
+        return msgspec.structs.replace(outcome, content=content, result=result, extra=tuple(extra), mcp_meta=meta)
     return outcome

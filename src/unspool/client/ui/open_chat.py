@@ -22,6 +22,7 @@ from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
 from unspool.client.hooks.registry import HookRegistry, RegisteredHook
 from unspool.client.hooks.settings import HookSource, LoadedHooks, load_hooks
 from unspool.client.loop.agent import Services
+from unspool.client.loop.command_calls import CommandCalls
 from unspool.client.mcp.approvals import ServerApprovals
 from unspool.client.mcp.config_files import ConfigScope, McpConfiguration, McpFlags, find_servers
 from unspool.client.mcp.servers import McpServers
@@ -31,7 +32,11 @@ from unspool.client.permissions.settings import SettingsSelection, load_settings
 from unspool.client.permissions.trust import TrustedFolders
 from unspool.client.prompt.agent_definitions import AgentDefinition, load_agent_definitions
 from unspool.client.prompt.custom_commands import CustomCommand, load_custom_commands
+from unspool.client.prompt.definition_files import Plugin
 from unspool.client.prompt.instructions import MAX_TOTAL_CHARACTERS, InstructionScope
+from unspool.client.prompt.output_styles import DEFAULT_STYLE, OutputStyle, choose_style, load_output_styles
+from unspool.client.prompt.plugins import load_plugins, read_plugin_hooks
+from unspool.client.prompt.skills import load_skills
 from unspool.client.prompt.system_prompt import SystemPrompt
 from unspool.client.prompt.text.system_prompt_text import PromptEnvironment
 from unspool.client.session.registration import git_branch
@@ -39,6 +44,7 @@ from unspool.client.tool import Tool
 from unspool.client.tool_context import ToolContext, Workspace
 from unspool.client.tool_result import Json
 from unspool.client.tools.registry import built_in_tools, run_tool
+from unspool.client.tools.skill import SkillTool
 from unspool.client.web_access import WebClient
 from unspool.errors import MissingExtra, Refused, UsageError
 from unspool.graph.context import context_window
@@ -76,6 +82,10 @@ class OpenedChat(NamedTuple):
     """Commands from the user's config folder and from the working folder."""
     agents: tuple[str, ...] = ()
     """The kinds of subagents that can be started."""
+    skills: dict[str, CustomCommand] = {}  # noqa: RUF012 - never changed
+    plugins: tuple[Plugin, ...] = ()
+    output_style: str = DEFAULT_STYLE
+    output_styles: tuple[str, ...] = (DEFAULT_STYLE,)
     problems: tuple[str, ...] = ()
     """What is wrong with settings, commands, agents and instructions."""
 
@@ -110,11 +120,22 @@ def _selection(settings: ChatSettings) -> SettingsSelection:
     return SettingsSelection(settings.setting_sources, settings.given_settings)
 
 
-def _load_hooks(settings: ChatSettings, runtime: ChatRuntime, *, trusted: bool) -> LoadedHooks:
+def _load_documents(settings: ChatSettings, runtime: ChatRuntime, *, trusted: bool) -> list[HookSource]:
+    """Return the settings files that act, as JSON."""
     root = runtime.cwd.resolve()
     found, _ = read_settings(runtime.config, root, trusted=trusted, selection=_selection(settings))
-    sources = [HookSource(file.source, decode_settings(data, file.path)) for file, data in found]
-    return load_hooks(sources, runtime.environment, root)
+    return [HookSource(file.source, decode_settings(data, file.path)) for file, data in found]
+
+
+def _load_hooks(documents: list[HookSource], plugins: Sequence[Plugin], runtime: ChatRuntime) -> LoadedHooks:
+    sources: list[HookSource] = [*documents]
+    problems: list[str] = []
+    for plugin in plugins:
+        hooks, wrong = read_plugin_hooks(plugin)
+        sources.append(HookSource(f"plugin {plugin.name}", hooks))
+        problems += wrong
+    loaded = load_hooks(sources, runtime.environment, runtime.cwd.resolve())
+    return loaded._replace(problems=(*loaded.problems, *problems))
 
 
 def explain_call(call: str, settings: ChatSettings, runtime: FolderContext) -> str:
@@ -164,6 +185,7 @@ async def open_chat_from_settings(
     runtime: ChatRuntime,
     user: UserInterface | None,
     given_agents: Sequence[AgentDefinition] = (),
+    *,
     send_control: SendControl | None = None,
 ) -> OpenedChat:
     """Open a chat with the permissions, agents, hooks, commands and system prompt of its settings.
@@ -174,14 +196,30 @@ async def open_chat_from_settings(
     root, trusted = runtime.cwd.resolve(), is_trusted(settings, runtime)
     rules = load_permissions(settings, runtime, trusted=trusted)
     settings = _apply_settings_files(settings, rules)
-    agents = load_agent_definitions(runtime.config, root, trusted=trusted)
+    documents = _load_documents(settings, runtime, trusted=trusted)
+    values = [source.document for source in documents]
+    plugins = load_plugins(runtime.config, values, settings.plugin_folders)
+    folders = plugins.plugins
+    agents = load_agent_definitions(runtime.config, root, trusted=trusted, plugins=folders)
     agents = agents._replace(by_name={**agents.by_name, **{agent.name: agent for agent in given_agents}})
-    commands = load_custom_commands(runtime.config, root, trusted=trusted)
-    hooks = _load_hooks(settings, runtime, trusted=trusted)
-    system_prompt = _system_prompt(settings, runtime, trusted=trusted)
+    commands = load_custom_commands(runtime.config, root, trusted=trusted, plugins=folders)
+    skills = load_skills(runtime.config, root, trusted=trusted, plugins=folders)
+    hooks = _load_hooks(documents, folders, runtime)
+    styles = load_output_styles(runtime.config, root, trusted=trusted, plugins=folders)
+    wanted = [value["outputStyle"] for value in values if "outputStyle" in value]
+    style, style_problems = choose_style(wanted[-1] if wanted else None, styles)
+    system_prompt = _system_prompt(settings, runtime, style, trusted=trusted)
     servers = find_mcp_servers(settings, runtime, trusted=trusted)
     structured = _structured_output(settings)
-    tools = _select_tools(settings, rules, tuple(agents.by_name.values()))
+
+    async def load_skill(skill: CustomCommand, arguments: str, context: ToolContext) -> str:
+        return await CommandCalls(chat, rules, context).expand(skill, arguments)
+
+    listed = [skill for skill in skills.by_name.values() if skill.for_model]
+    skill_tool = (SkillTool(tuple(skills.by_name.values()), load_skill),) if listed else ()
+    # A skill without rules of its own only tells the model something; Claude Code does not ask about it either.
+    rules.allow_skills(skill.name for skill in listed if not skill.allowed)
+    tools = _select_tools(settings, rules, (*built_in_tools(tuple(agents.by_name.values())), *skill_tool))
     services = Services(
         tools=tools if structured is None else (*tools, structured),
         permissions=rules,
@@ -199,16 +237,27 @@ async def open_chat_from_settings(
         is_denied=rules.is_denied,
     )
     chat = await Chat.open(start, settings, runtime, user, services)
+    defined = (plugins, hooks, agents, commands, skills, styles)
     problems = (
         *rules.settings.problems,
-        *hooks.problems,
-        *agents.problems,
-        *commands.problems,
+        *(problem for loaded in defined for problem in loaded.problems),
+        *style_problems,
         *system_prompt.problems,
         *servers.problems,
     )
     services.mcp.start()
-    return OpenedChat(chat, rules, commands.by_name, tuple(agents.by_name), problems)
+    typed = {name: skill for name, skill in skills.by_name.items() if skill.for_user}
+    return OpenedChat(
+        chat,
+        rules,
+        {**commands.by_name, **typed},
+        tuple(agents.by_name),
+        problems=problems,
+        skills=skills.by_name,
+        plugins=folders,
+        output_style=style.name if style else DEFAULT_STYLE,
+        output_styles=(DEFAULT_STYLE, *styles.by_name),
+    )
 
 
 def find_mcp_servers(settings: ChatSettings, runtime: ChatRuntime, *, trusted: bool) -> McpConfiguration:
@@ -299,11 +348,8 @@ def _output_hooks(tool: StructuredOutputTool | None) -> list[RegisteredHook]:
     return [RegisteredHook("Stop", OutputReminder(tool))]
 
 
-def _select_tools(
-    settings: ChatSettings, rules: PermissionPolicy, agents: tuple[AgentDefinition, ...]
-) -> tuple[Tool, ...]:
-    tools = built_in_tools(agents)
-    names = {tool.name for tool in tools}
+def _select_tools(settings: ChatSettings, rules: PermissionPolicy, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    names = {"Skill", *(tool.name for tool in tools)}
     for name in settings.tools or ():
         if name not in names:
             raise UsageError(f"unknown tool `{name}`", hint=f"use one of: {', '.join(sorted(names))}")
@@ -313,7 +359,9 @@ def _select_tools(
     return tuple(tool for tool in selected if tool.name not in denied)
 
 
-def _system_prompt(settings: ChatSettings, runtime: ChatRuntime, *, trusted: bool) -> SystemPrompt:
+def _system_prompt(
+    settings: ChatSettings, runtime: ChatRuntime, style: OutputStyle | None, *, trusted: bool
+) -> SystemPrompt:
     root, home = runtime.cwd.resolve(), runtime.environment.get("HOME")
     environment = PromptEnvironment(
         cwd=str(root),
@@ -329,5 +377,5 @@ def _system_prompt(settings: ChatSettings, runtime: ChatRuntime, *, trusted: boo
         root, runtime.config, Path(home) if home else None, trusted, min(MAX_TOTAL_CHARACTERS, limit)
     )
     return SystemPrompt(
-        scope, environment, replaced=settings.system_prompt, appended=settings.append_system_prompt or ""
+        scope, environment, replaced=settings.system_prompt, appended=settings.append_system_prompt or "", style=style
     )

@@ -70,6 +70,13 @@ class PlainTerminal:
         sys.stdout.write(text)
         sys.stdout.flush()
 
+    def call_user(self, words: str) -> None:
+        """Lines come by themselves: nobody is called."""
+
+    def withdraw(self, texts: Sequence[str]) -> bool:
+        """What was printed stays."""
+        return False
+
     def fill(self, text: str) -> None:
         """Print the text: here it cannot be put into the prompt."""
         self.show(f"it was: {clean_line(text)}\n")

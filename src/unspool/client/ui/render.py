@@ -103,6 +103,8 @@ class ChatRenderer:
     def __init__(self, options: RenderOptions, cwd: str | None = None) -> None:
         self.options = options
         self.cwd = cwd
+        self.has_folded = False
+        """Whether something that was rendered is cut, and can be rendered whole."""
         self._palette = Palette.of(options.theme)
         self._signs = {"+": self._palette.good, "-": self._palette.bad, "@": self._palette.section}
 
@@ -130,8 +132,8 @@ class ChatRenderer:
             (f"({target})", ""),
         )
 
-    def call_outcome(self, event: CallEnded) -> str:
-        """Render the outcome of a tool call."""
+    def call_outcome(self, event: CallEnded, *, whole: bool = False) -> str:
+        """Render the outcome of a tool call; a long output or diff in full only if `whole`."""
         call = _tool_call(event)
         if event.denied is not None:
             return self._outcome(f"not allowed: {event.denied}", self._palette.notice)
@@ -145,7 +147,7 @@ class ChatRenderer:
             )
         if patch:
             return self._outcome(words, "dim") + self._first_lines(
-                describe_calls.changed_lines_with_context(patch), MAX_DIFF_LINES, coloured=True
+                describe_calls.changed_lines_with_context(patch), MAX_DIFF_LINES, coloured=True, whole=whole
             )
         if event.name == "TodoWrite":
             return self.todos((event.input or {}).get("todos") or ())
@@ -154,7 +156,7 @@ class ChatRenderer:
         shown = (
             describe_calls.result_text(call).strip("\n").splitlines() if event.name in ("Bash", "BashOutput") else []
         )
-        return self._outcome(words, "dim") + self._first_lines(shown, MAX_OUTPUT_LINES)
+        return self._outcome(words, "dim") + self._first_lines(shown, MAX_OUTPUT_LINES, whole=whole)
 
     def permission_request(self, request: PermissionRequest, decision: RuleDecision, *, whole: bool = False) -> str:
         """Render what a call would do, and why it needs permission; a long change in full only if `whole`."""
@@ -263,18 +265,22 @@ class ChatRenderer:
     def _outcome(self, words: str, style: str) -> str:
         return self._line(("  ⎿  ", "dim"), (words, style))
 
-    def _first_lines(self, lines: list[str], limit: int, *, coloured: bool = False) -> str:
-        shown = lines if len(lines) <= limit + 1 else lines[:limit]
+    def _first_lines(self, lines: list[str], limit: int, *, coloured: bool = False, whole: bool = False) -> str:
+        shown = lines if whole or len(lines) <= limit + 1 else lines[:limit]
         style = self._signs if coloured else {}
         rendered = "".join(self._line((f"     {line}", style.get(line[:1], "dim"))) for line in shown)
         rest = len(lines) - len(shown)
-        return rendered + (self._line((f"     … {units.amount(rest, 'more line')}", "dim")) if rest else "")
+        return rendered + (self._folded(f"{units.amount(rest, 'more line')}") if rest else "")
 
-    def _last_lines(self, lines: list[str]) -> str:
+    def _last_lines(self, lines: list[str], *, whole: bool = False) -> str:
         """Render the end of an error: that is where its cause is."""
-        left = len(lines) - MAX_OUTPUT_LINES
-        above = self._line((f"     … {units.amount(left, 'more line')} above", "dim")) if left > 0 else ""
-        return above + "".join(self._line((f"     {line}", "dim")) for line in lines[-MAX_OUTPUT_LINES:])
+        left = 0 if whole else len(lines) - MAX_OUTPUT_LINES
+        above = self._folded(f"{units.amount(left, 'more line')} above") if left > 0 else ""
+        return above + "".join(self._line((f"     {line}", "dim")) for line in lines[max(left, 0) :])
+
+    def _folded(self, words: str) -> str:
+        self.has_folded = True
+        return self._line((f"     … {words}{'' if self.options.plain else ' (Ctrl-O shows them)'}", "dim"))
 
     def _line(self, *spans: tuple[str, str]) -> str:
         text = Text()

@@ -3,12 +3,15 @@
 Rules
   1. Text is printed when it will not change any more (`markdown_stream`); what is in progress is in `tail`.
   2. A delta costs an append: nothing is rendered because of one.
+  3. When a response broke off and comes again, what it repeats word for word stays. What differs is replaced where it
+     can still be erased; else a line says that it is void.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from unspool.client import events
 from unspool.client.session.prompt_history import text_as_typed
@@ -16,6 +19,8 @@ from unspool.client.ui.markdown_stream import MarkdownStream
 from unspool.client.ui.render import ChatRenderer
 from unspool.display import clean_line, units
 
+_MAX_FOLDED = 50
+"""Outputs that can still be shown in full."""
 _ENDINGS = {
     "hook_stopped": "a hook ended the turn",
     "interrupted": "interrupted; type what to do instead",
@@ -29,21 +34,38 @@ _ENDINGS = {
 }
 
 
+class PrintedBlock(NamedTuple):
+    """A block of an answer that stands on the screen: its Markdown, and what was printed."""
+
+    text: str
+    shown: str
+
+
 class EventRenderer:
-    """Renders one chat; `show` prints a finished text, `fold` shortens what was pasted into a prompt."""
+    """Renders one chat.
+
+    `show` prints a finished text, `fold` shortens what was pasted into a prompt, and `withdraw` erases texts that were
+    printed; it returns whether that was possible.
+    """
 
     def __init__(
-        self, show: Callable[[str], None], renderer: Callable[[], ChatRenderer], fold: Callable[[str], str] = str
+        self,
+        show: Callable[[str], None],
+        renderer: Callable[[], ChatRenderer],
+        *,
+        fold: Callable[[str], str] = str,
+        withdraw: Callable[[Sequence[str]], bool] = lambda texts: False,
     ) -> None:
         self._show = show
-        self._fold = fold
+        self._fold, self._withdraw = fold, withdraw
         self._renderer = renderer
         self._markdown = MarkdownStream()
-        self._printed: list[str] = []
+        self._printed: list[PrintedBlock] = []
         """What was printed of this response."""
-        self._repeated: deque[str] = deque()
+        self._repeated: deque[PrintedBlock] = deque()
         """What was printed of a response that broke off, and may come again."""
         self._is_first = True
+        self._folded: deque[events.CallEnded] = deque(maxlen=_MAX_FOLDED)
         self._calls: dict[str, events.CallBegan] = {}
         self._progress: dict[str, str] = {}
         self._tokens = 0
@@ -61,6 +83,16 @@ class EventRenderer:
     def token_text(self) -> str:
         """The output tokens of the turn so far, as text; empty if there are none."""
         return f", ↓ {units.tokens(self._tokens)} tokens" if self._tokens else ""
+
+    def unfold(self) -> bool:
+        """Print in full the newest output that was cut, next time the one before it; return whether there is one."""
+        if not self._folded:
+            return False
+        event, renderer = self._folded.pop(), self._renderer()
+        target = renderer.target(event.name, event.input)
+        head = renderer.call(event.name, target, failed=event.is_error)
+        self._show(head + renderer.call_outcome(event, whole=True) + "\n")
+        return True
 
     def finish(self) -> None:
         """Print what is left of a turn that has ended, however it ended."""
@@ -81,7 +113,7 @@ class EventRenderer:
             case events.BlockDone(block=block):
                 self._finish_block(block)
             case events.ResponseDone(usage=usage):
-                self._repeated.clear()
+                self._withdraw_rest()
                 self._tokens += int(usage.get("output_tokens") or 0)
             case events.CallBegan() | events.CallProgressed() | events.CallEnded() | events.SubagentEvent():
                 self._handle_call(event)
@@ -99,15 +131,27 @@ class EventRenderer:
             self._print_answer(block)
 
     def _print_answer(self, block: str) -> None:
-        if self._repeated and self._repeated.popleft() == block:
-            return  # it stands on the screen already
-        self._repeated.clear()
-        self._printed.append(block)
+        if self._repeated and self._repeated[0].text == block:
+            self._printed.append(self._repeated.popleft())  # it stands on the screen already
+            self._is_first = False
+            return
+        self._withdraw_rest()
         rendered = self._renderer().answer(block, first=self._is_first)
         # The mark stands only before the first block of a message.
         if rendered:
             self._is_first = False
+            self._printed.append(PrintedBlock(block, rendered + "\n"))
             self._show(rendered + "\n")
+
+    def _withdraw_rest(self) -> None:
+        """Erase what was printed of a response that broke off, from where the new one differs."""
+        stale = [*self._repeated]
+        self._repeated.clear()
+        if not stale:
+            return
+        if not self._withdraw([block.shown for block in stale]):
+            first = stale[0].text.strip().split("\n")[0][:40]
+            self._show(self._renderer().notice(f"void from “{first}” on: the answer broke off there and follows anew"))
 
     def _print_rest(self) -> None:
         rest = self._markdown.flush()
@@ -138,6 +182,8 @@ class EventRenderer:
                 self._calls.pop(id, None)
                 target = renderer.target(name, event.input)
                 self._show(renderer.call(name, target, failed=event.is_error) + renderer.call_outcome(event) + "\n")
+                if renderer.has_folded:
+                    self._folded.append(event)
             case events.SubagentEvent(event=events.CallBegan() as inner, kind=kind):
                 self._show(renderer.agent_call(kind, inner))
             case _:
@@ -155,7 +201,8 @@ class EventRenderer:
             case events.RetryScheduled():
                 # The next response begins anew: what it repeats word for word is not shown a second time.
                 self._markdown.flush()
-                self._repeated = deque(self._printed)
+                self._repeated.extendleft(reversed(self._printed))
+                self._printed, self._is_first = [], True
                 self._show(renderer.waiting(event))
             case events.ContextCompacted():
                 self._show(renderer.compaction(event))

@@ -11,6 +11,7 @@ Alt-Enter, Ctrl-J     a new line
 paste                 a long text is shown as a placeholder and sent whole; pasted again, it is shown
 Esc, Ctrl-C           interrupt what runs; Ctrl-C clears what was typed, and twice leaves
 Esc Esc               go back to an earlier prompt
+Ctrl-O                show a long output in full, the newest first
 Ctrl-B                move the running command to the background
 shift-tab             the next permission mode
 Ctrl-D                leave
@@ -40,10 +41,12 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from wcwidth import clip
 
-from unspool.client.session.pasted_texts import PastedTexts
+from unspool.client.session.pasted_texts import PastedTexts, find_picture
 from unspool.client.session.prompt_history import TypedPrompt
 from unspool.client.ui.choice import KEY_DELAY_SECONDS, ChoicePrompt, ChoiceResult
 from unspool.client.ui.completion import ChatCompleter, can_complete
+from unspool.client.ui.drawing.notification import make_notification
+from unspool.client.ui.drawing.reflow import ReflowRenderer
 from unspool.display import clean, clean_line
 
 if TYPE_CHECKING:
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
     from unspool.client.ui.terminal import Terminal
 
 TICK_SECONDS = 0.1
+_MAX_RECENT = 200
+"""Texts that could be erased again."""
 SEARCH_DELAY_SECONDS = 0.15
 LEAVE_SECONDS = 2.0
 """Seconds within which a second Ctrl-C leaves."""
@@ -81,9 +86,16 @@ class PromptScreen:
         self._searching: asyncio.Future[None] | None = None
         self._question_lock = asyncio.Lock()
         self._unshown: list[str] = []
+        self._recent: list[str] = []
+        """What was printed last."""
+        self._recent_width = 0
         self._ctrl_c_at = -LEAVE_SECONDS
+        self._theme = "dark"
+        self._key_at = time.monotonic()
+        self._calling: asyncio.TimerHandle | None = None
         self._session = _make_session(self, host, [self.pasted.adopt(*prompt) for prompt in history])
         self._app = self._session.app
+        self._app.key_processor.before_key_press += lambda _: self.note_key()
 
     @property
     def width(self) -> int:
@@ -120,9 +132,31 @@ class PromptScreen:
     def show(self, text: str) -> None:
         """Print a text above the prompt."""
         self._unshown.append(text)
+        if text:
+            self._recent = [*self._recent[1 - _MAX_RECENT :], text]
         # All texts of one step of the event loop are printed at once: each print draws the prompt again.
         if len(self._unshown) == 1:
             asyncio.get_running_loop().call_soon(self._flush)
+
+    def withdraw(self, texts: Sequence[str]) -> bool:
+        """Erase texts that were printed, if they can still be seen; what was printed between them is printed again."""
+        self._flush()
+        places = [place for place, text in enumerate(self._recent) if text in texts]
+        if len(places) < len(texts):
+            return False
+        start = places[-len(texts)]
+        rows, size = sum(text.count("\n") for text in self._recent[start:]), self._app.output.get_size()
+        drawn = len(self.prompt_message()) + self.footer().count("\n") + 2
+        # After a resize nobody knows how many rows the texts take.
+        if self._recent_width != size.columns or rows > size.rows - drawn:
+            return False
+        self._app.renderer.erase()
+        self._app.output.write_raw(f"\r\x1b[{rows}A\x1b[J")
+        kept = [text for text in self._recent[start:] if text not in texts]
+        self._recent = self._recent[:start]
+        for text in kept:
+            self.show(text)
+        return True
 
     def fill(self, text: str) -> None:
         """Put a text into the prompt, where it can be changed and sent."""
@@ -142,7 +176,10 @@ class PromptScreen:
         is_vim = interface.editor_mode == "vim"
         if (self._app.editing_mode is EditingMode.VI) != is_vim:
             self._app.editing_mode = EditingMode.VI if is_vim else EditingMode.EMACS
-        self._app.style = Style.from_dict(_STYLES | _THEME_STYLES.get(interface.theme.partition("-")[0], {}))
+        theme = interface.theme.partition("-")[0]
+        if theme != self._theme:
+            self._theme = theme
+            self._app.style = Style.from_dict(_STYLES | _THEME_STYLES.get(theme, {}))
         self._app.invalidate()
 
     async def choose(self, prompt: ChoicePrompt) -> ChoiceResult | None:
@@ -155,14 +192,40 @@ class PromptScreen:
             self._answer = asyncio.get_running_loop().create_future()
             self._app.invalidate()
             asyncio.get_running_loop().call_later(KEY_DELAY_SECONDS, self._app.invalidate)
+            self.call_user(clean_line(prompt.title.split("\n")[0]))
             try:
                 return await self._answer
             finally:
+                self._stop_calling()
                 if self._searching is not None:
                     self._searching.cancel()
                 self._question = self._answer = None
                 self._session.default_buffer.document = draft
                 self.show("")  # to draw again without the rows of the question
+
+    def call_user(self, words: str) -> None:
+        """Notify the user that chat waits for them, once no key was pressed for a while."""
+        self._stop_calling()
+        interface = self._host.interface
+        quiet = time.monotonic() - self._key_at
+        delay = max(0.0, interface.notification_seconds - quiet)
+        sequence = make_notification(words, interface.notifications, self._host.environment)
+        if sequence:
+            self._calling = asyncio.get_running_loop().call_later(delay, self._notify, sequence)
+
+    def _notify(self, sequence: str) -> None:
+        self._app.output.write_raw(sequence)
+        self._app.output.flush()
+
+    def _stop_calling(self) -> None:
+        if self._calling is not None:
+            self._calling.cancel()
+            self._calling = None
+
+    def note_key(self) -> None:
+        """Note that the user is there."""
+        self._key_at = time.monotonic()
+        self._stop_calling()
 
     # What the keys do
 
@@ -228,7 +291,11 @@ class PromptScreen:
         """Insert a pasted text: a long one as a placeholder, or in its place if it is pasted a second time."""
         buffer = self._session.default_buffer
         # Terminals send line ends as carriage returns.
-        folded = self.pasted.fold(text := text.replace("\r\n", "\n").replace("\r", "\n"))
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if (picture := find_picture(text, self._host.options.cwd)) is not None:
+            buffer.insert_text(self.pasted.add_picture(picture))
+            return
+        folded = self.pasted.fold(text)
         if folded != text and folded in buffer.text:
             buffer.text = buffer.text.replace(folded, text, 1)
             buffer.cursor_position = buffer.text.find(text) + len(text)
@@ -263,6 +330,8 @@ class PromptScreen:
     def _flush(self) -> None:
         text, self._unshown = "".join(self._unshown), []
         output = self._app.output
+        if (width := self.width) != self._recent_width:
+            self._recent, self._recent_width = self._recent[-1:] if text else [], width
         # The prompt is erased first; otherwise a copy of it would stay in the scrollback.
         if self._app.is_running:
             self._app.renderer.erase()
@@ -349,8 +418,8 @@ def _make_session(screen: PromptScreen, host: Terminal, history: list[str]) -> P
     )
     # Esc alone must act soon, and still be the first key of Esc Esc and Alt-Enter.
     session.app.timeoutlen, session.app.ttimeoutlen = 0.3, 0.05
+    session.app.renderer = renderer = ReflowRenderer(session.app.renderer.style, output, host.environment)
     # prompt_toolkit draws the toolbar only when it knows the rows below the cursor, which we do not ask for.
-    renderer = session.app.renderer
     session.app.before_render += lambda _: renderer.report_absolute_cursor_row(output.get_size().rows)
     return session
 
@@ -405,6 +474,10 @@ def make_key_bindings(screen: PromptScreen, host: Terminal) -> KeyBindings:
     @keys.add(Keys.BracketedPaste, filter=~asking)
     def _(event: KeyPressEvent) -> None:
         screen.paste(event.data)
+
+    @keys.add("c-o")
+    def _(event: KeyPressEvent) -> None:
+        host.unfold()
 
     @keys.add("c-b", filter=Condition(lambda: not screen.is_asking and screen.is_working))
     def _(event: KeyPressEvent) -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from unspool.client.config import SessionStart
-from unspool.client.ui import find_session, mcp_actions, slash_commands
+from unspool.client.ui import find_session, slash_commands
 from unspool.client.ui.choice import ChoiceOption, ChoicePrompt
 from unspool.client.ui.commands import settings
+from unspool.client.ui.commands.mcp_servers import run_mcp_command
 from unspool.client.ui.commands.tasks import run_tasks_command
 from unspool.client.ui.open_chat import MODEL_ALIASES, resolve_model
 from unspool.display import units
@@ -240,7 +241,7 @@ ACTIONS: dict[str, Action] = {
     "new": _clear,
     "model": _model,
     "export": _export,
-    "mcp": mcp_actions.run_mcp_command,
+    "mcp": run_mcp_command,
     "rename": _rename,
     "tasks": run_tasks_command,
     "config": settings.run_config_command,

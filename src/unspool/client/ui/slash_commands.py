@@ -8,7 +8,7 @@ Rules
   3. What is no command is a prompt, even if it begins with `/`: it may be a path or a pattern.
   4. Shell commands and files in a custom command are run and read under the same permission rules as the model's own
      calls: what needs permission is asked, and what is refused is named in the text instead.
-  5. The `allowed-tools` and the `model` of a custom command apply until the turn has ended.
+  5. The `allowed-tools` and the `model` of a custom command apply until the turn has ended; so do those of a skill.
   6. A file that a prompt names is sent with it if it may be read without asking: piped input may name any file. So is a
      resource of an MCP server (`@server:uri`). A prompt of such a server is a command, `/mcp__server__prompt`.
 """
@@ -16,30 +16,25 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from unspool.client import events
+from unspool.client.loop.command_calls import CommandCalls
 from unspool.client.loop.inbox import Emit
-from unspool.client.loop.tool_calls import (
-    RequestedCall,
-    keep_answered_rule,
-    make_permission_request,
-    set_sandbox_level,
-)
-from unspool.client.prompt.custom_commands import CustomCommand, expand_command, split_words
+from unspool.client.prompt.custom_commands import CustomCommand, split_words
 from unspool.client.prompt.text.markdown import find_mentions
-from unspool.client.protocols import PermissionRequest
-from unspool.client.tool_result import Json, ToolFailed
-from unspool.client.tools.registry import run_tool
-from unspool.client.ui import mcp_actions, status_text
+from unspool.client.session.pasted_texts import find_picture
+from unspool.client.tool_result import InvalidToolCall, Json, ToolFailed
+from unspool.client.ui import status_text
 from unspool.client.ui.commands import overview
 from unspool.client.ui.open_chat import OpenedChat, resolve_model
-from unspool.errors import Refused, UsageError
+from unspool.errors import Refused, UnspoolError, UsageError
+from unspool.files import read_start
 
+_MAX_PICTURE_BYTES = 32 * 1024 * 1024
 TERMINAL_COMMANDS = {
     "help": "list the commands",
     "resume": "resume another session of this folder",
@@ -66,13 +61,15 @@ TERMINAL_COMMANDS = {
     "export": "write the conversation to a file: /export [FILE]",
     "todos": "show the todo list",
     "tasks": "list what runs in the background, show its output, stop it: /tasks [stop] [ID]",
+    "skills": "list the skills",
     "trust": "use the settings, agents and commands of this folder; /trust no: ignore them",
     "rename": "set the title of the session: /rename TITLE",
     "exit": "exit (also Ctrl-D)",
 }
 """The commands of the terminal, with their descriptions."""
 HEADLESS_COMMANDS = (
-    "agents", "compact", "context", "cost", "hooks", "init", "mcp", "permissions", "sandbox", "status", "todos"
+    "agents", "compact", "context", "cost", "hooks", "init", "mcp", "permissions", "sandbox", "skills", "status",
+    "todos",
 )  # fmt: skip
 """The commands that need no terminal."""
 _COMMAND = re.compile(r"/([\w:.-]+)(?:\s|\Z)")
@@ -81,8 +78,9 @@ _LOCAL_COMMANDS: dict[str, Callable[[OpenedChat], str]] = {
     "context": lambda opened: status_text.context_text(opened.chat),
     "todos": lambda opened: status_text.todos_text(opened.chat),
     "permissions": status_text.permissions_text,
-    "mcp": lambda opened: mcp_actions.servers_text(opened.chat),
+    "mcp": lambda opened: status_text.servers_text(opened.chat),
     "sandbox": status_text.sandbox_text,
+    "skills": lambda opened: skills_text(opened.skills),
     "agents": overview.agents_text,
     "hooks": overview.hooks_text,
     "status": overview.status_text,
@@ -152,6 +150,14 @@ def run_local_command(opened: OpenedChat, text: str) -> str | None:
 
 async def run_turn(opened: OpenedChat, prompt: str | list[Json], emit: Emit) -> None:
     """Run a command of ours, a custom command, or a turn with the model, and emit its events."""
+    try:
+        await _run_prompt(opened, prompt, emit)
+    finally:
+        # Also after an interrupt or a failure: the rules of a command or a skill must not outlive its turn.
+        opened.permissions.end_temporary_rules()
+
+
+async def _run_prompt(opened: OpenedChat, prompt: str | list[Json], emit: Emit) -> None:
     if not isinstance(prompt, str):
         await opened.chat.turn(prompt, emit)
     elif (output := run_local_command(opened, prompt)) is not None:
@@ -171,30 +177,29 @@ async def run_turn(opened: OpenedChat, prompt: str | list[Json], emit: Emit) -> 
 
 async def _run_custom_command(opened: OpenedChat, command: CustomCommand, arguments: str, emit: Emit) -> None:
     chat, model = opened.chat, opened.chat.model
-    opened.permissions.allow_temporarily(command.allowed)
     try:
         if command.model and command.model != "inherit":
             chat.set_model(resolve_model(command.model))
-        run, read = partial(_run_shell, opened), partial(_read_file, opened)
-        text = await expand_command(command, arguments, run, read)
+        text = await _calls(opened).expand(command, arguments)
         await chat.turn(_format_command_line(command.name, arguments), emit, [{"type": "text", "text": text}])
     finally:
-        # Also after an interrupt or a failure: the rules and the model of a command must not outlive its turn.
-        opened.permissions.end_temporary_rules()
         if chat.model != model:
             chat.set_model(model)
 
 
 async def _read_mentioned_files(opened: OpenedChat, prompt: str) -> list[Json]:
     """Return the files that a prompt names, in the words of a `Read` call."""
-    blocks = []
+    blocks: list[Json] = []
     context = opened.chat.context
     for name in find_mentions(prompt):
         path = context.cwd / name
         input = {"file_path": str(path)}
         if path.is_file() and opened.permissions.judge("Read", input, context).behaviour == "allow":
-            content = await _read_file(opened, name)
             called = f"Called the Read tool with the following input: {msgspec.json.encode(input).decode()}"
+            if find_picture(str(path), context.cwd) is not None and (picture := _read_picture(path)) is not None:
+                blocks += [{"type": "text", "text": f"<system-reminder>\n{called}\n</system-reminder>"}, picture]
+                continue
+            content = await _calls(opened).read_file(name)
             for text in (called, f"Result of calling the Read tool:\n{content}"):
                 blocks.append({"type": "text", "text": f"<system-reminder>\n{text}\n</system-reminder>"})
     return blocks
@@ -255,44 +260,29 @@ def _format_command_line(name: str, arguments: str) -> str:
     return f"{tags}\n<command-args>{arguments}</command-args>" if arguments else tags
 
 
-async def _run_shell(opened: OpenedChat, command: str) -> str:
-    return await _call_tool(opened, "Bash", {"command": command})
+def _calls(opened: OpenedChat) -> CommandCalls:
+    return CommandCalls(opened.chat, opened.permissions, opened.chat.context)
 
 
-async def _read_file(opened: OpenedChat, name: str) -> str | None:
-    path = opened.chat.context.cwd / name
-    return await _call_tool(opened, "Read", {"file_path": str(path)}) if path.is_file() else None
+def _read_picture(path: Path) -> Json | None:
+    """Return a picture as a block; None if it is none that can be sent."""
+    from unspool.client.tools.content.media import make_image_block
+
+    try:
+        return make_image_block(read_start(path, _MAX_PICTURE_BYTES)).block
+    except (InvalidToolCall, UnspoolError):
+        return None
 
 
-async def _call_tool(opened: OpenedChat, name: str, input: Json) -> str:
-    """Return the output of a tool call, or in parentheses why it was not made."""
-    chat = opened.chat
-    tool = next((tool for tool in chat.services.tools if tool.name == name), None)
-    if tool is None:
-        return f"({name} does not exist)"
-    call = RequestedCall(f"command_{chat.runtime.new_id()}", name, input, tool)
-    hooked = await chat.agent.hooks.before_call(name, input, call.id)
-    if hooked.permission == "deny" or hooked.stops is not None:
-        return f"({tool.target(input)}: not allowed, {hooked.reason or hooked.stops})"
-    if hooked.updated_input is not None:
-        input = hooked.updated_input
-        call = call._replace(input=input)
-    decision = opened.permissions.judge(name, input, chat.context)
-    is_allowed, level = decision.behaviour == "allow", decision.sandbox
-    if decision.behaviour == "ask":
-        request = make_permission_request(call, tool, chat.context, opened.permissions)
-        if isinstance(request, PermissionRequest):
-            answer = await chat.context.user.ask_permission(request, decision)
-            is_allowed, level = answer.allowed, "edit" if answer.sandboxed else None
-            if is_allowed:
-                keep_answered_rule(answer, opened.permissions)
-    if not is_allowed:
-        return f"({tool.target(input)}: not allowed, {decision.why})"
-    set_sandbox_level(chat.context, call.id, level)
-    outcome = await run_tool(tool, input, chat.context, call.id)
-    if isinstance(outcome.content, str):
-        return outcome.content
-    return "\n".join(str(block.get("text", "")) for block in outcome.content)
+def skills_text(skills: Mapping[str, CustomCommand]) -> str:
+    """Return the list of skills: who can use each, and what it is for."""
+    if not skills:
+        return "There are no skills. Put one into `skills/NAME/SKILL.md` of the config folder or of `.claude`."
+    lines = []
+    for skill in skills.values():
+        who = "" if skill.for_model and skill.for_user else (" (only you)" if skill.for_user else " (only the model)")
+        lines.append(f"{skill.name} ({skill.source}){who}: {' '.join(skill.description.split())}")
+    return "\n".join(lines)
 
 
 def _empty_turn(text: str) -> events.TurnEnded:

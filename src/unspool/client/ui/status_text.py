@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unspool.display import units
+from unspool.display import clean_line, units
 
 if TYPE_CHECKING:
     from unspool.client.chat import Chat
+    from unspool.client.mcp.servers import ServerState
     from unspool.client.ui.open_chat import OpenedChat
     from unspool.client.ui.render import ChatRenderer
 
@@ -18,6 +19,7 @@ MODES = {
     "bypassPermissions": "never asks",
     "dontAsk": "does what rules allow, never asks",
 }
+_SERVER_MARKS = {"connected": "✔", "pending": "…", "failed": "✘", "disabled": "-"}
 
 
 def footer_text(chat: Chat) -> str:
@@ -87,3 +89,31 @@ def count_input_tokens(usage: dict[str, Any]) -> int:
     """Return the input tokens of a usage, cached or not."""
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     return sum(value for name in names if isinstance(value := usage.get(name), int))
+
+
+def servers_text(chat: Chat) -> str:
+    """Return the MCP servers of a chat with their state."""
+    servers = chat.services.mcp
+    lines = [_describe_server(state) for state in servers.states()]
+    lines += [f"? {clean_line(server.name)}  .mcp.json, not approved" for server in servers.pending]
+    return "\n".join(lines) or "no MCP servers: see `unspool chat --help` (--mcp-config), .mcp.json and .claude.json"
+
+
+def _describe_server(state: ServerState) -> str:
+    head = (
+        f"{_SERVER_MARKS[state.status]} {clean_line(state.server.name)}  {state.server.transport}, {state.server.scope}"
+    )
+    if state.status == "failed":
+        return f"{head}, failed: {clean_line(state.problem)}"
+    if state.status != "connected":
+        return f"{head}, {state.status}"
+    counts = [
+        units.amount(number, noun)
+        for number, noun in (
+            (len(state.tools), "tool"),
+            (state.prompts, "prompt"),
+            (state.resources, "resource"),
+        )
+        if number
+    ]
+    return f"{head}, connected: {', '.join(counts) or 'it offers nothing'}"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -28,11 +28,13 @@ from unspool.client.permissions.trust import find_acting_files
 from unspool.client.prompt.agent_definitions import parse_agents
 from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserQuestion
 from unspool.client.session.pasted_texts import PastedTexts
-from unspool.client.ui import find_session, mcp_actions, slash_actions, slash_commands, status_text
+from unspool.client.tool_result import InvalidToolCall, Json
+from unspool.client.ui import find_session, slash_actions, slash_commands, status_text
 from unspool.client.ui.choice import ChoiceOption, ChoicePrompt, ChoiceResult
 from unspool.client.ui.commands.interface_settings import InterfaceSettings, load_interface_settings
-from unspool.client.ui.commands.status_line import StatusLine
+from unspool.client.ui.commands.mcp_servers import ask_approvals
 from unspool.client.ui.commands.tasks import describe_end
+from unspool.client.ui.drawing.status_line import StatusLine
 from unspool.client.ui.open_chat import (
     OpenedChat,
     find_mcp_servers,
@@ -45,9 +47,11 @@ from unspool.client.ui.render import ChatRenderer, RenderOptions, fold_change, n
 from unspool.client.ui.render_events import EventRenderer
 from unspool.display import clean_line
 from unspool.errors import UnspoolError, UsageError
+from unspool.files import read_start
 from unspool.format.tools import EDIT_TOOLS
 from unspool.permissions import RuleDecision
 
+_MAX_PICTURE_BYTES = 32 * 1024 * 1024
 MODES = ("default", "acceptEdits", "plan")
 """The permission modes that shift-tab goes through."""
 MCP_SECONDS = 3.0
@@ -76,6 +80,12 @@ class Surface(Protocol):
 
     def show(self, text: str) -> None:
         """Print a text above the prompt."""
+
+    def withdraw(self, texts: Sequence[str]) -> bool:
+        """Erase texts that were printed; return whether all of them could still be erased."""
+
+    def call_user(self, words: str) -> None:
+        """Notify the user that chat waits for them, once no key was pressed for a while."""
 
     def fill(self, text: str) -> None:
         """Put a text into the prompt, where it can be changed and sent."""
@@ -206,7 +216,9 @@ class Terminal:
         self.interface = InterfaceSettings()
         self.surface = surface(self)
         self.status_line = StatusLine(lambda: self.surface.show(""))
-        self.event_renderer = EventRenderer(self.surface.show, self.renderer, self.surface.pasted.fold_known)
+        self.event_renderer = EventRenderer(
+            self.surface.show, self.renderer, fold=self.surface.pasted.fold_known, withdraw=self.surface.withdraw
+        )
 
     @property
     def opened(self) -> OpenedChat:
@@ -218,6 +230,11 @@ class Terminal:
     def chat(self) -> Chat:
         """The chat that is open."""
         return self.opened.chat
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment variables of the terminal."""
+        return self._runtime.environment
 
     def renderer(self) -> ChatRenderer:
         """Return a renderer for the terminal's present width and theme."""
@@ -262,7 +279,7 @@ class Terminal:
             job = asyncio.ensure_future(self._run_aside(text))
             self._asides.add(job)
             job.add_done_callback(self._asides.discard)
-        elif self._since is None or text.startswith(("/", "!")):
+        elif self._since is None or text.startswith(("/", "!")) or self.surface.pasted.find_pictures(text):
             if self._since is not None:
                 self.surface.queued.append(text)
             self._typed.put_nowait(text)
@@ -283,6 +300,11 @@ class Terminal:
         self._unwanted = [*self.surface.queued]
         self.chat.interrupt()
         return True
+
+    def unfold(self) -> None:
+        """Show a long output in full."""
+        if not self.event_renderer.unfold():
+            self.surface.show(self.renderer().notice("no output is folded"))
 
     def move_to_background(self) -> None:
         """Move the commands that run to the background."""
@@ -417,7 +439,7 @@ class Terminal:
     async def _ask_about_servers(self) -> None:
         """Ask about the MCP servers of `.mcp.json` that nobody has approved or declined."""
         found = find_mcp_servers(self.options.settings, self._runtime, trusted=self.is_trusted())
-        await mcp_actions.ask_approvals(self, found.pending, server_approvals(self._runtime))
+        await ask_approvals(self, found.pending, server_approvals(self._runtime))
 
     async def open(self, start: SessionStart) -> None:
         """Open another chat and close the one before."""
@@ -510,11 +532,29 @@ class Terminal:
             await servers.wait_started(MCP_SECONDS)
             for problem in servers.take_problems():
                 self.surface.show(self.renderer().notice(problem))
-            await slash_commands.run_turn(self.opened, prompt, self._show_event)
+            await slash_commands.run_turn(self.opened, self._add_pictures(prompt), self._show_event)
         finally:
             self._since = None
             self.event_renderer.finish()
             self._refresh_status_line()
+            self.surface.call_user("waits for you")
+
+    def _add_pictures(self, prompt: str) -> str | list[Json]:
+        """Return a prompt with the pictures whose placeholders are in it."""
+        pictures = self.surface.pasted.find_pictures(prompt)
+        if not pictures:
+            return prompt
+        from unspool.client.tools.content.media import make_image_block
+
+        blocks: list[Json] = [{"type": "text", "text": prompt}]
+        for path in pictures:
+            try:
+                blocks.append(make_image_block(read_start(path, _MAX_PICTURE_BYTES)).block)
+            except InvalidToolCall as error:
+                raise UsageError(
+                    f"cannot send `{path}`: {error}", hint="send a smaller picture, as PNG or JPEG"
+                ) from None
+        return blocks
 
     def _show_event(self, event: events.ChatEvent) -> None:
         match event:

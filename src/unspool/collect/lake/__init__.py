@@ -10,22 +10,22 @@ from unspool.lazy_door import lazy_door
 if TYPE_CHECKING:
     from unspool.collect.lake import maintenance, run
     from unspool.collect.lake.ingest import IngestReport
-    from unspool.collect.lake.lake import create_lake, open_lake, open_source
-    from unspool.collect.lake.run import IngestJob
+    from unspool.collect.lake.lake import LAKE_VERSION, create_lake, open_lake, open_source
+    from unspool.collect.lake.run import IngestJob, IngestShard
     from unspool.collect.lake.sql import engine_setup
     from unspool.collect.lake.status import DeviceStatus, read_status, status_metrics
     from unspool.collect.lake.tables import lake_tables
     from unspool.collect.lake.verify import verify_lake
 
 __all__ = [
-    "DeviceStatus", "IngestJob", "IngestReport", "create_lake", "engine_setup", "lake_tables", "maintenance",
-    "open_lake", "open_source", "read_status", "run", "status_metrics", "verify_lake",
+    "LAKE_VERSION", "DeviceStatus", "IngestJob", "IngestReport", "IngestShard", "create_lake", "engine_setup",
+    "lake_tables", "maintenance", "open_lake", "open_source", "read_status", "run", "status_metrics", "verify_lake",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "ingest": "IngestReport",
-    "lake": "create_lake open_lake open_source",
-    "run": "IngestJob",
+    "lake": "LAKE_VERSION create_lake open_lake open_source",
+    "run": "IngestJob IngestShard",
     "sql": "engine_setup",
     "status": "DeviceStatus read_status status_metrics",
     "tables": "lake_tables",

@@ -200,10 +200,10 @@ class DerivedStream(NamedTuple):
     """Bytes of the new lines in the source."""
 
 
-def derive_stream(reads: list[ReadSegment], since: int, out: RowBuffer) -> DerivedStream:
-    """Derive all rows of a stream. Lines of the segments after `since` are new."""
+def derive_stream(reads: list[ReadSegment], id: str, since: int, out: RowBuffer) -> DerivedStream:
+    """Derive all rows of the stream that has this id in the tables. Lines of the segments after `since` are new."""
     last = reads[-1].segment.header
-    owner = StreamOwner(last.org, last.user, last.device, last.stream)
+    owner = StreamOwner(last.org, last.user, last.device, id)
     derivation = _StreamDerivation(owner, last, since, out)
     for generation, group in groupby(reads, lambda read: read.segment.header.generation):
         segments = list(group)
@@ -311,7 +311,7 @@ class _StreamDerivation:
             *envelope,
             line.bad,
             line.raw,
-            header.stream,
+            self._owner.stream,
             header.sequence,
             self._day,
         )
@@ -411,5 +411,6 @@ def _source_row(owner: StreamOwner, reads: Sequence[ReadSegment]) -> tuple[objec
         epoch_micros(last.written),
         last.rules,
         MADE_WITH,
+        reads[-1].modified,
         owner.bucket,
     )

@@ -13,7 +13,8 @@ Rules
      that is running: then every stream may have rows already.
   5. A stream waits behind a gap or a bad segment. Other streams do not.
   6. `quarantine` has one row for each bad object. The row of an object that is fine by now, or gone, is deleted.
-  7. If two ingests write `quarantine` at once, one of them does it, and the other in its next round.
+  7. Old segments of a stream come from its bundle (`bundles.py`), not from the object store.
+  8. If two ingests write `quarantine` at once, one of them does it, and the other in its next round.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from unspool.collect.lake.billing import DeviceLock, update_billing
+from unspool.collect.lake.bundles import read_bundles, write_bundles
 from unspool.collect.lake.derive import DerivedStream, RowBuffer, derive_stream
 from unspool.collect.lake.lake import (
     CommitConflict,
@@ -190,14 +192,15 @@ class _Attempt:
         """Add the lines of a batch and derive its other rows."""
         # Before any segment is read: an ingest that is slower than another must notice that it was overtaken.
         progress = self._read_progress(streams)
-        derived, segments, objects = [], 0, fetch_segments(self._object_store, streams)
+        bundled = {} if self._options.again else read_bundles(self._lake.object_store, streams)
+        derived, segments, objects = [], 0, fetch_segments(self._object_store, streams, bundled)
         for stream in streams:
             reads = list(follow_chain(objects.get, stream, bad))
             added, finished = progress.lines.get(stream.id, 0), progress.derived.get(stream.id, 0)
             # With fewer segments than the tables know, some have gone: nothing may be derived from the rest.
             if len(reads) < max(added, finished, 1) or (len(reads) == added == finished and not self._options.again):
                 continue
-            derived.append(derive_stream(reads, added, self._rows))
+            derived.append(derive_stream(reads, stream.id, added, self._rows))
             segments += len(reads) - added
         if not derived:
             return IngestReport()
@@ -205,6 +208,7 @@ class _Attempt:
         self._add_lines(derived, progress)
         self._options.on_step("lines")
         self._write_derived(derived, progress)
+        write_bundles(self._lake.object_store, streams, objects, bundled)
         return IngestReport(
             len(derived), segments, sum(stream.lines for stream in derived), sum(stream.length for stream in derived)
         )

@@ -19,18 +19,22 @@ import msgspec
 
 from unspool.collect.lake.delta_transactions import TransactionVersions
 from unspool.collect.lake.derive import DerivedStream
+from unspool.collect.lake.streams import device_stream_id
 from unspool.collect.lake.tables import device_bucket, lake_tables, partition_columns
 from unspool.collect.object_store import SegmentStore, allows_http, open_object_store, request_timeout
 from unspool.errors import NotFound, ObjectStoreFailed, Refused, Unreadable
-from unspool.store.columns import arrow_schema, sql_literal
+from unspool.store.columns import Table, arrow_schema, sql_literal
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable, WriterProperties
 
 MARK = "unspool-lake.json"
-VERSION = 1
+LAKE_VERSION = 2
+"""2: the id of a stream in the tables is made of its device and its name. 1: it is the name alone."""
 
 
+_ADDED = "unspool.added"
+"""Marks a column that was added to a table: files from before lack it."""
 _LONG_COLUMNS = frozenset({"raw", "text", "input", "result", "structured", "prompt", "content", "first_prompt"})
 _LOG_OPTIONS = {"delta.logRetentionDuration": "interval 7 days"}
 _LARGE_TABLES = frozenset({"entries", "side_files", "messages", "blocks", "tool_calls"})
@@ -40,7 +44,7 @@ class LakeMarker(msgspec.Struct, frozen=True):
     """The content of the file that marks a folder as a lake."""
 
     unspool: str = "lake"
-    version: int = VERSION
+    version: int = LAKE_VERSION
 
 
 class CommitConflict(Exception):
@@ -54,8 +58,9 @@ class CommitOvertaken(CommitConflict):
 class Lake:
     """The Delta tables of a lake, each loaded at a snapshot."""
 
-    def __init__(self, url: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, url: str, environment: Mapping[str, str], version: int = LAKE_VERSION) -> None:
         require_team_libraries()
+        self.version = version
         self.url = lake_address(url)
         self.object_store: SegmentStore = open_object_store(self.url, environment)
         options = {
@@ -87,6 +92,23 @@ class Lake:
                 self._tables[name].update_incremental()
         return self._tables[name]
 
+    def stream_id(self, org: str, device: str, name: str) -> str:
+        """Return the id that a stream of a device has in the tables."""
+        return name if self.version < 2 else device_stream_id(org, device, name)
+
+    def add_missing_columns(self) -> list[str]:
+        """Add the columns that came since the lake was created; return them as `table.column`."""
+        added = []
+        for name, declared in lake_tables().items():
+            missing = missing_columns(self.table(name), declared)
+            if missing:
+                with translate_lake_errors(self.url):
+                    self.table(name).alter.add_columns(_marked_fields(declared, missing))
+                # Loaded anew: a snapshot from before would refuse rows with these columns.
+                self._tables.pop(name)
+                added += [f"{name}.{column}" for column in missing]
+        return added
+
     def versions(self, name: str) -> Mapping[str, int]:
         """Return the last version of each transaction in the loaded snapshot of a table."""
         table = self.table(name)
@@ -111,11 +133,11 @@ class Lake:
 
     def write(self, name: str, batches: Sequence[Any], marks: Mapping[str, int], where: str | None = None) -> None:
         """Append rows to a table, or replace those that a predicate selects, and record transactions."""
-        from arro3.core import Table
+        from arro3.core import Table as ArrowTable
         from deltalake import CommitProperties, Transaction, write_deltalake
 
         mode: Any = {"mode": "overwrite", "predicate": where} if where else {"mode": "append"}
-        data = Table.from_batches(list(batches), schema=arrow_schema(lake_tables()[name]))
+        data = ArrowTable.from_batches(list(batches), schema=arrow_schema(lake_tables()[name]))
         transactions = [Transaction(app, version) for app, version in marks.items()]
         with translate_lake_errors(self.url):
             # Onto the loaded snapshot, not the newest: Delta refuses the commit if one of these transactions was
@@ -144,7 +166,7 @@ def create_lake(url: str, environment: Mapping[str, str]) -> Lake:
     if marker is None and next(iter(lake.object_store.names("")), None) is not None:
         raise Refused(f"`{url}` is not empty and not a lake", hint="name an empty folder or an existing lake")
     if marker is not None:
-        _check_version(marker, url)
+        lake.version = _check_version(marker, url)
     with translate_lake_errors(lake.url):
         for name, table in lake_tables().items():
             DeltaTable.create(
@@ -170,7 +192,7 @@ def open_lake(url: str, environment: Mapping[str, str]) -> Lake:
     marker = lake.object_store.get(MARK) if lake else None
     if lake is None or marker is None:
         raise NotFound(f"no lake at `{url}`", hint=f"create one with `unspool lake init {url}`")
-    _check_version(marker, url)
+    lake.version = _check_version(marker, url)
     return lake
 
 
@@ -243,13 +265,37 @@ def _statistics_columns(name: str) -> str:
     return ",".join(column.name for column in lake_tables()[name].columns if column.name in names)
 
 
-def _check_version(data: bytes, url: str) -> None:
+def missing_columns(table: DeltaTable, declared: Table) -> list[str]:
+    """Return the columns of a table that it lacks because it was created by an earlier version."""
+    there = {field.name for field in table.schema().fields}
+    return [name for name in declared.names if name not in there]
+
+
+def has_late_columns(table: DeltaTable, declared: Table) -> bool:
+    """Return whether a table lacks columns, or had some added: then not all of its files have the same."""
+    marks = any((field.metadata or {}).get(_ADDED) for field in table.schema().fields)
+    return marks or bool(missing_columns(table, declared))
+
+
+def _marked_fields(declared: Table, names: Sequence[str]) -> list[Any]:
+    """Return columns as the library takes them, marked as added to an existing table."""
+    from deltalake import Field, Schema
+
+    fields = Schema.from_arrow(arrow_schema(declared)).fields
+    return [
+        Field(field.name, field.type, nullable=True, metadata={_ADDED: "1"}) for field in fields if field.name in names
+    ]
+
+
+def _check_version(data: bytes, url: str) -> int:
+    """Return the version of a lake; `Unreadable` if it is newer than this unspool."""
     try:
         marker = msgspec.json.decode(data, type=LakeMarker)
     except msgspec.DecodeError:
         raise Unreadable(f"not a lake: `{url}`: cannot read `{MARK}`") from None
-    if marker.unspool != "lake" or marker.version > VERSION:
+    if marker.unspool != "lake" or marker.version > LAKE_VERSION:
         raise Unreadable(f"the lake at `{url}` was created by a newer version of unspool", hint="upgrade unspool")
+    return marker.version
 
 
 def streams_predicate(table: str, streams: Sequence[DerivedStream]) -> str:

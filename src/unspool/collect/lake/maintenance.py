@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from unspool.collect.lake.bundles import remove_bundles
 from unspool.collect.lake.lake import CommitConflict, Lake, encoding, translate_lake_errors
 from unspool.collect.lake.tables import lake_tables, partition_columns
 
@@ -48,7 +49,8 @@ def compact_tables(lake: Lake, days: int) -> dict[str, CompactionResult]:
 
 def vacuum_tables(lake: Lake, hours: int, *, really: bool) -> int:
     """Remove files that no version of the last hours needs; return how many. Without `really` only count them."""
-    count = 0
+    before = datetime.now(UTC) - timedelta(hours=hours)
+    count = remove_bundles(lake.object_store, before, really=really)
     for name in lake_tables():
         with translate_lake_errors(lake.url):
             table = lake.table(name, fresh=True)

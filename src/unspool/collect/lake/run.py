@@ -2,8 +2,8 @@
 
 Rules
   1. What is remembered from round to round only saves work.
-  2. Listing all segments takes at most a twentieth of the time. In between, only devices whose manifest has changed are
-     listed: a manifest is a hint, and may come late.
+  2. Listing all segments takes at most a twentieth of the time. In between, only devices whose manifest or heartbeat
+     has changed are listed: they are hints, and may come late.
   3. A session is derived anew for every new line. So that long sessions do not take all the time, a session is skipped
      for a while after that: the longer it is the longer, up to half a minute.
   4. Workers share nothing but the tables. They end when the process that started them ends.
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from unspool.collect import manifest
+from unspool.collect import heartbeat, manifest
 from unspool.collect.lake import ingest as quarantine
 from unspool.collect.lake.ingest import (
     LANES,
@@ -32,6 +32,7 @@ from unspool.collect.lake.ingest import (
 )
 from unspool.collect.lake.lake import Lake, open_lake, open_source
 from unspool.collect.lake.streams import BadSegment, SegmentChain, list_streams
+from unspool.collect.lake.tables import device_bucket
 from unspool.collect.object_store import SegmentStore
 from unspool.errors import ObjectStoreFailed, Unreadable, UnspoolError
 from unspool.store import start_workers, wait_for
@@ -49,6 +50,19 @@ _BYTES_PER_SECOND, _LONGEST_PAUSE = 100_000, 30.0
 Environment = Mapping[str, str]
 
 
+class IngestShard(NamedTuple):
+    """A part of the devices: each belongs to one of `total` shards, which are numbered from 1 on."""
+
+    number: int = 1
+    total: int = 1
+
+    def has(self, home: str) -> bool:
+        """Return whether a device (`org/device`) belongs to this shard."""
+        org, _, device = home.partition("/")
+        # By bucket, as the tables are partitioned: two shards rarely write the same partition.
+        return device_bucket(org, device) % self.total == self.number - 1
+
+
 class IngestJob(NamedTuple):
     """Where segments are read from, which lake they go to, and with how many workers."""
 
@@ -56,6 +70,7 @@ class IngestJob(NamedTuple):
     lake: str
     again: bool = False
     workers: int = 1
+    shard: IngestShard = IngestShard()
     fault: Callable[[Environment], Callable[[str], None]] | None = None
     """Returns the callback for each of `STEPS`: for tests."""
 
@@ -67,8 +82,11 @@ class Ingester:
         lanes = tuple(lane for lane in range(LANES) if lane % job.workers == number)
         on_step = job.fault(environment) if job.fault else lambda _: None
         self._options = IngestOptions(on_step, lanes, job.again)
-        self._is_first = number == 0
+        self._shard = job.shard
+        self._is_first = number == 0 and job.shard.number == 1
         self._lake: Lake = open_lake(job.lake, environment)
+        # An existing lake lacks the columns that came since: without them it could be neither written nor read.
+        self._lake.add_missing_columns()
         self._object_store: SegmentStore = open_source(job.source, environment)
         self._stuck: dict[str, tuple[int, list[BadSegment]]] = {}
         """Streams with a bad segment, and the size of all their objects then: until it changes they are not tried."""
@@ -86,14 +104,18 @@ class Ingester:
         homes = (
             None
             if began >= self._next_listing
-            else [home for home, hint in hints.items() if self._hints.get(home) != hint]
+            else [home for home, hint in hints.items() if self._hints.get(home) != hint and self._has_shard(home)]
         )
-        listing = list_streams(self._object_store, homes)
+        listing = list_streams(self._object_store, homes, self._lake.stream_id)
         if homes is None:
             self._next_listing = time.monotonic() + min(_SHARE * (time.monotonic() - began), _FULL_LISTING)
         self._options.on_step("listed")
         bad = list(listing.strays) if self._is_first else []
-        mine = [stream for stream in listing.streams.values() if lane_of_stream(stream.id) in self._options.lanes]
+        mine = [
+            stream
+            for stream in listing.streams.values()
+            if lane_of_stream(stream.id) in self._options.lanes and self._has_shard(stream.home)
+        ]
         pending = [stream for stream in self._pending(mine) if not self._is_stuck(stream)]
         due = [stream for stream in pending if self._paused.get(stream.id, 0.0) < began]
         report = IngestReport(waiting=sum(stream.last < max(stream.segments) for stream in mine))
@@ -111,7 +133,9 @@ class Ingester:
         self._paused = {id: until for id, until in self._paused.items() if until > began}
         bad += [segment for _, segments in self._stuck.values() for segment in segments]
         quarantine.record_bad_segments(
-            self._lake, bad, is_all=homes is None and self._options.lanes == tuple(range(LANES))
+            self._lake,
+            bad,
+            is_all=homes is None and self._options.lanes == tuple(range(LANES)) and self._shard.total == 1,
         )
         self._options.on_step("quarantined")
         self._options.on_step("done")
@@ -133,12 +157,14 @@ class Ingester:
             yield report
 
     def _manifests(self) -> dict[str, object]:
-        """Return the size and time of each device's manifest, which change when the device has sent something."""
-        return {
-            listed.name.removeprefix(f"{manifest.FOLDER}/").removesuffix(".json"): (listed.size, listed.modified)
-            for listed in self._object_store.names(manifest.FOLDER)
-            if listed.name.endswith(".json")
-        }
+        """Return the time of each device's manifest and heartbeat, which change when the device has sent something."""
+        hints: dict[str, set[object]] = {}
+        for listed in self._object_store.names(manifest.FOLDER):
+            for suffix in (".json", heartbeat.SUFFIX):
+                if listed.name.endswith(suffix):
+                    home = listed.name.removeprefix(f"{manifest.FOLDER}/").removesuffix(suffix)
+                    hints.setdefault(home, set()).add((suffix, listed.size, listed.modified))
+        return dict(hints)
 
     def _pending(self, streams: list[SegmentChain]) -> Iterator[SegmentChain]:
         """Yield the streams with something to ingest, or with two objects of one number."""
@@ -146,6 +172,9 @@ class Ingester:
         for stream in streams:
             if stream.id in pending or any(len(objects) > 1 for objects in stream.segments.values()):
                 yield stream
+
+    def _has_shard(self, home: str) -> bool:
+        return self._shard.has(home)
 
     def _is_stuck(self, stream: SegmentChain) -> bool:
         return stream.id in self._stuck and self._stuck[stream.id][0] == stream.size

@@ -3,8 +3,8 @@
 Rules
   1. Only files that the tables' own logs name are read; a folder is never searched for files.
   2. A query sees one snapshot of each table; what is written meanwhile is for the next query.
-  3. Files of a lake in an object store are fetched first, for the tables that the query names. They never change, so
-     each is fetched once.
+  3. Files of a lake in an object store are fetched first: those of the tables that the query names, in the partitions
+     that it reads (`pruning.py`). They never change, so each is fetched once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from unspool.collect.lake.lake import Lake, translate_lake_errors
+from unspool.collect.lake.lake import Lake, has_late_columns, translate_lake_errors
+from unspool.collect.lake.pruning import select_files
 from unspool.collect.lake.tables import lake_tables, partition_columns
 from unspool.errors import Refused
 from unspool.files import write_atomically
@@ -40,12 +41,19 @@ def engine_setup(lake: Lake, cache: Path, query: str | None = None) -> tuple[Eng
         raise Refused(message, hint="use a path without the characters * ? [ ] { }")
     needed = set(lake_tables()) if lake.folder or query is None else _tables_of_query(query)
     statements, files = ["CREATE SCHEMA parts"], list[str]()
+    later_statements = [_create_prices(), *_view_statements()]
+    paths = {name: _logged_files(lake, name) for name in lake_tables() if name in needed}
+    if not lake.folder:
+        selected = paths if query is None else select_files(paths, query, later_statements)
+        for name, current in paths.items():
+            _fetch(lake, folder, name, selected[name])
+            _remove_old(folder, name, current)
+        paths = selected
     for name, table in lake_tables().items():
-        table_files = _fetched_files(lake, folder, name) if name in needed else []
+        table_files = sorted(str(folder / name / path) for path in paths.get(name, ()))
         files += table_files
-        statements.append(_create_part(table, table_files))
-    statements += [_create_prices(), *_view_statements()]
-    return EngineSetup(statements, files), folder
+        statements.append(_create_part(lake, table, table_files))
+    return EngineSetup([*statements, *later_statements], files), folder
 
 
 def table_paths(table: DeltaTable) -> list[str]:
@@ -54,22 +62,21 @@ def table_paths(table: DeltaTable) -> list[str]:
     return [str(path) for path in column.to_pylist()]
 
 
-def _fetched_files(lake: Lake, folder: Path, name: str) -> list[str]:
-    """Return the local paths of the files of a table; those in an object store are fetched."""
+def _logged_files(lake: Lake, name: str) -> list[str]:
+    """Return the paths of the files of a table below its folder."""
     # Replaced files stay in the folder until a vacuum, so only the log says which count. It quotes paths as URLs do.
     with translate_lake_errors(lake.url):
-        paths = [unquote(path) for path in table_paths(lake.table(name, fresh=True))]
-    if not lake.folder:
-        _fetch(lake, folder, name, paths)
-    return sorted(str(folder / name / path) for path in paths)
+        return [unquote(path) for path in table_paths(lake.table(name, fresh=True))]
 
 
-def _create_part(table: Table, files: list[str]) -> str:
+def _create_part(lake: Lake, table: Table, files: list[str]) -> str:
     if not files:
         columns = column_definitions(
             Table("", "", tuple(column._replace(type=_plain_type(column.type)) for column in table.columns))
         )
         return f"CREATE TABLE parts.{table.name} ({columns})"
+    if has_late_columns(lake.table(table.name), table):
+        return _create_uneven_part(table, files)
     times = [column.name for column in table.columns if column.type == "TIMESTAMPTZ"]
     casts = ", ".join(f"CAST({name} AS TIMESTAMP) AS {name}" for name in times)
     star = f"* REPLACE ({casts})" if casts else "*"
@@ -77,6 +84,20 @@ def _create_part(table: Table, files: list[str]) -> str:
     partitions = f", {_HIVE}, hive_types = {types}" if types else ""
     names = ", ".join(sql_literal(file) for file in files)
     return f"CREATE VIEW parts.{table.name} AS SELECT {star} FROM read_parquet([{names}]{partitions})"
+
+
+def _create_uneven_part(table: Table, files: list[str]) -> str:
+    """Return the statement for a table whose files differ in their columns: where one is missing, it is null."""
+    # Opens every file for its columns, which costs time; so only a table that had columns added is read this way.
+    times = {column.name for column in table.columns if column.type == "TIMESTAMPTZ"}
+    names = ", ".join(f'"{name}"::TIMESTAMP AS "{name}"' if name in times else f'"{name}"' for name in table.names)
+    types = {name: "DATE" if name == "day" else "INTEGER" for name in partition_columns(table.name)}
+    partitions = f", {_HIVE}, hive_types = {types}" if types else ""
+    paths = ", ".join(sql_literal(file) for file in files)
+    empty = ", ".join(f'NULL::{column.type.replace("TEXT", "VARCHAR")} AS "{column.name}"' for column in table.columns)
+    union = f"""SELECT {empty} WHERE false UNION ALL BY NAME
+        SELECT * FROM read_parquet([{paths}], union_by_name = true{partitions})"""
+    return f"CREATE VIEW parts.{table.name} AS SELECT {names} FROM ({union})"
 
 
 def _plain_type(type: str) -> str:
@@ -127,11 +148,9 @@ def _cache_folder(lake: Lake, cache: Path) -> Path:
 
 
 def _fetch(lake: Lake, folder: Path, name: str, paths: Iterable[str]) -> None:
-    """Fetch the files of a table that are not in the cache, and remove those that the table no longer has."""
-    kept = set()
+    """Fetch files of a table that are not in the cache."""
     for path in paths:
         target = folder / name / path
-        kept.add(target)
         if not target.exists():
             data = lake.object_store.get(f"{name}/{quote(path, safe='/=')}")
             if data is None:
@@ -140,6 +159,11 @@ def _fetch(lake: Lake, folder: Path, name: str, paths: Iterable[str]) -> None:
                 )
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomically(target, data)  # another process may query from the same cache
+
+
+def _remove_old(folder: Path, name: str, paths: Iterable[str]) -> None:
+    """Remove the files that a table no longer has from the cache."""
+    kept = {folder / name / path for path in paths}
     for old in (folder / name).rglob("*.parquet"):
         if old not in kept:
             old.unlink(missing_ok=True)

@@ -2,7 +2,8 @@
 
 Rules
   1. Only manifests, heartbeats and the table `sources` are read: no segment, and no listing of segments.
-  2. A manifest may be some minutes behind its segments. A backlog of nothing therefore means: nothing older than that.
+  2. Manifest and heartbeat may be some minutes behind the segments. A backlog of nothing therefore means: nothing older
+     than that.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class DeviceStatus(NamedTuple):
     streams: int
     sent_segments: int
     sent_lines: int
-    """By its manifest."""
+    """By its manifest or its heartbeat."""
     segments: int
     lines: int
     """In the tables."""
@@ -71,7 +72,9 @@ def read_status(lake: Lake, object_store: SegmentStore) -> LakeStatus:
         manifest, beat = manifests.get(home), heartbeats.get(home)
         user, segments, lines = ingested.get(home, (None, 0, 0))
         streams = manifest.streams.values() if manifest else ()
-        sent_segments, sent_lines = sum(sent.sequence for sent in streams), sum(sent.lines for sent in streams)
+        # A manifest of many streams is written seldom; the heartbeat has newer sums.
+        sent_segments = max(sum(sent.sequence for sent in streams), beat.segments if beat else 0)
+        sent_lines = max(sum(sent.lines for sent in streams), beat.lines if beat else 0)
         said = manifest or beat
         devices.append(
             DeviceStatus(

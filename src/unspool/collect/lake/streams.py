@@ -4,12 +4,17 @@ Rules
   1. A stream is read in the order of its numbers, from 1 on, up to a gap or an unreadable segment.
   2. A segment belongs to a stream if its name, its header and the digest of the one before it agree.
   3. A bad object is reported, and delays no other stream.
+  4. A stream belongs to the device below whose prefix it is. The id that it has in the tables is made of both, so a
+     device that uses the name of another's stream has a stream of its own. In a lake of version 1 the id is the name
+     alone: there the device that comes first in a listing has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from unspool.collect.object_store import ListedObject, SegmentStore
@@ -24,6 +29,7 @@ from unspool.collect.segments import (
 )
 from unspool.errors import Unreadable
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AT_ONCE = 8
 """Objects that are fetched in parallel: a request to a distant store has a high latency."""
 
@@ -41,7 +47,10 @@ class SegmentChain(NamedTuple):
 
     org: str
     device: str
+    name: str
+    """The stream's name in the object store."""
     id: str
+    """The stream's id in the tables."""
     segments: dict[int, list[ListedObject]]
     """By number. There is one object for each, unless somebody else has put another under the same number."""
 
@@ -53,7 +62,7 @@ class SegmentChain(NamedTuple):
     @property
     def path(self) -> str:
         """The stream with its device: `org/device/stream`."""
-        return f"{self.home}/{self.id}"
+        return f"{self.home}/{self.name}"
 
     @property
     def last(self) -> int:
@@ -83,10 +92,25 @@ class ReadSegment(NamedTuple):
     segment: Segment
     digest: str
     size: int
+    modified: int = 0
+    """When the object was put, by the store's clock: microseconds since 1970."""
 
 
-def list_streams(object_store: SegmentStore, homes: Iterable[str] | None = None) -> SegmentListing:
-    """Return the streams of some devices (`org/device`), or of all."""
+def device_stream_id(org: str, device: str, name: str) -> str:
+    """Return the id of a stream in the tables, which no other device can have.
+
+    >>> device_stream_id("acme", "d1", "0" * 32) == device_stream_id("acme", "d2", "0" * 32)
+    False
+    """
+    return hashlib.sha256("\0".join((org, device, name)).encode()).hexdigest()[:32]
+
+
+def list_streams(
+    object_store: SegmentStore,
+    homes: Iterable[str] | None = None,
+    identify: Callable[[str, str, str], str] = device_stream_id,
+) -> SegmentListing:
+    """Return the streams of some devices (`org/device`), or of all, by their id in the tables."""
     streams: dict[str, SegmentChain] = {}
     strays: list[BadSegment] = []
     folders = [FOLDER] if homes is None else [f"{FOLDER}/{home}" for home in homes]
@@ -96,10 +120,11 @@ def list_streams(object_store: SegmentStore, homes: Iterable[str] | None = None)
             if name is None:
                 strays.append(BadSegment(listed.name, listed.size, "its name is not a segment name"))
                 continue
-            stream = streams.get(name.stream)
+            id = identify(name.org, name.device, name.stream)
+            stream = streams.get(id)
             if stream is None:
-                stream = streams[name.stream] = SegmentChain(name.org, name.device, name.stream, {})
-            # A device can put objects under its own prefix only: there it may not continue another device's stream.
+                stream = streams[id] = SegmentChain(name.org, name.device, name.stream, id, {})
+            # Only in a lake of version 1.
             if (stream.org, stream.device) != name[:2]:
                 strays.append(
                     BadSegment(listed.name, listed.size, f"its stream belongs to another device: `{stream.home}`")
@@ -109,12 +134,16 @@ def list_streams(object_store: SegmentStore, homes: Iterable[str] | None = None)
     return SegmentListing(streams, strays)
 
 
-def fetch_segments(object_store: SegmentStore, streams: Iterable[SegmentChain]) -> dict[str, bytes]:
-    """Return the objects of streams by name, fetched in parallel, without those that no longer exist."""
+def fetch_segments(
+    object_store: SegmentStore, streams: Iterable[SegmentChain], bundled: Mapping[str, bytes]
+) -> dict[str, bytes]:
+    """Return the objects of streams by name: from `bundled`, else fetched in parallel; not those that are gone."""
     names = [listed.name for stream in streams for objects in stream.segments.values() for listed in objects]
+    fetched = [name for name in names if name not in bundled]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = zip(names, pool.map(object_store.get, names), strict=True)
-        return {name: data for name, data in found if data is not None}
+        found = zip(fetched, pool.map(object_store.get, fetched), strict=True)
+        objects = {name: data for name, data in found if data is not None}
+    return objects | {name: bundled[name] for name in names if name in bundled}
 
 
 def follow_chain(
@@ -153,4 +182,9 @@ def _read_segment(
     if (header.org, header.device, header.stream, header.sequence, header.previous) != (*name[:4], previous):
         bad.append(BadSegment(listed.name, listed.size, "its header belongs to another segment"))
         return None
-    return ReadSegment(segment, segment_digest(data), len(data))
+    return ReadSegment(segment, segment_digest(data), len(data), modified_micros(listed))
+
+
+def modified_micros(listed: ListedObject) -> int:
+    """Return when an object was put, in microseconds since 1970."""
+    return (listed.modified - _EPOCH) // timedelta(microseconds=1)

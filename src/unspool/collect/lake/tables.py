@@ -74,6 +74,30 @@ def lake_tables() -> dict[str, Table]:
     return own | {name: _derived(part_tables()[name]) for name in DERIVED}
 
 
+_TEXTS = frozenset(
+    {
+        "raw",
+        "text",
+        "input",
+        "result",
+        "structured",
+        "prompt",
+        "first_prompt",
+        "content",
+        "active_form",
+        "title",
+        "display",
+    }
+) | frozenset({"pasted", "description", "path", "reason"})
+_NAMES_ONLY = frozenset({"sources", "quarantine"})
+"""Tables with such a column that holds only names of session files or objects."""
+
+
+def private_tables() -> list[str]:
+    """Return the tables that hold what people or Claude wrote, or the files they worked on."""
+    return [name for name, table in lake_tables().items() if name not in _NAMES_ONLY and _TEXTS & set(table.names)]
+
+
 def partition_columns(name: str) -> list[str]:
     """Return the columns that a table is partitioned by."""
     if name == "quarantine":

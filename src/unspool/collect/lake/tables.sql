@@ -152,6 +152,7 @@ CREATE TABLE sources (
   written TIMESTAMPTZ,             -- when that segment was made
   rules VARCHAR,                   -- the version of the rules it was redacted by
   made_with VARCHAR,               -- the version of the derivation and of the price list
+  stored TIMESTAMPTZ,              -- when that segment was put, by the object store's clock
   bucket INTEGER                   -- of the device
 );
 

@@ -5,6 +5,8 @@ Rules
   2. Every row in the tables must come from an existing segment, and be there once.
   3. Names and numbers are compared; only segments that the tables do not account for are read. The name of a segment
      holds the digest of the one before it, and a manifest that of the last, so the digests cover everything ingested.
+  4. The last segment of a stream is read if it was put later than the one that was ingested: it may be another one.
+     With `is_full` every segment is read.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from unspool.collect.lake.lake import Lake
-from unspool.collect.lake.streams import BadSegment, SegmentChain, follow_chain, list_streams
-from unspool.collect.lake.tables import DERIVED, LINES
+from unspool.collect.lake.lake import Lake, missing_columns
+from unspool.collect.lake.streams import BadSegment, SegmentChain, follow_chain, list_streams, modified_micros
+from unspool.collect.lake.tables import DERIVED, LINES, lake_tables
 from unspool.collect.manifest import DeviceManifest, SentStream, read_manifests
 from unspool.collect.object_store import SegmentStore
+from unspool.collect.segments import segment_digest
 
 
 class LakeProblem(NamedTuple):
@@ -44,6 +47,8 @@ class _StreamRow(NamedTuple):
     sequence: int
     digest: str
     lines: int
+    stored: int | None
+    """When the last segment was put, in microseconds since 1970; None if that was not recorded."""
 
 
 class _SegmentRows(NamedTuple):
@@ -54,8 +59,8 @@ class _SegmentRows(NamedTuple):
     """Rows with different offsets."""
 
 
-def verify_lake(lake: Lake, object_store: SegmentStore) -> LakeVerification:
-    """Compare the manifests, the segments and the tables of a lake."""
+def verify_lake(lake: Lake, object_store: SegmentStore, *, is_full: bool = False) -> LakeVerification:
+    """Compare the manifests, the segments and the tables of a lake; with `is_full` by reading every segment."""
     problems: list[LakeProblem] = []
     for name in (*LINES, *DERIVED, "answers", "responses", "sources"):
         # The tables before the listing: then every row must have its segment there, whatever arrives meanwhile.
@@ -64,15 +69,20 @@ def verify_lake(lake: Lake, object_store: SegmentStore) -> LakeVerification:
     damaged: list[tuple[str, str]] = []
     manifests = list(read_manifests(object_store, damaged))
     problems += [LakeProblem("manifest", name, reason) for name, reason in damaged]
-    listing = list_streams(object_store)
+    listing = list_streams(object_store, None, lake.stream_id)
     problems += [LakeProblem("not a segment", bad.name, bad.reason) for bad in listing.strays]
     for manifest in manifests:
-        problems += _missing_segments(manifest, listing.streams)
+        problems += _missing_segments(lake, manifest, listing.streams)
     segments = 0
     for stream in listing.streams.values():
         segments += sum(map(len, stream.segments.values()))
-        problems += tables.compare_stream(object_store, stream)
-    sent = {id: stream for manifest in manifests for id, stream in manifest.streams.items()}
+        problems += tables.compare_stream(object_store, stream, is_full=is_full)
+    problems += tables.compare_known(listing.streams)
+    sent = {
+        lake.stream_id(manifest.org, manifest.device, name): stream
+        for manifest in manifests
+        for name, stream in manifest.streams.items()
+    }
     problems += tables.compare_digests(sent)
     problems += tables.compare_lines(listing.streams)
     problems += tables.compare_derived()
@@ -88,7 +98,10 @@ class _Tables:
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
-        query = "SELECT id, sequence, digest, all_lines FROM t"
+        # A lake that was not ingested since the column came has none.
+        is_recorded = not missing_columns(lake.table("sources"), lake_tables()["sources"])
+        stored = "CAST(stored AS BIGINT)" if is_recorded else "CAST(NULL AS BIGINT)"
+        query = f"SELECT id, sequence, digest, all_lines, {stored} FROM t"
         self._known = {id: _StreamRow(*rest) for id, *rest in lake.rows("sources", query)}
         self._taken: dict[str, int] = {}
         self.by_segment: dict[str, dict[int, _SegmentRows]] = {}
@@ -99,18 +112,29 @@ class _Tables:
             for stream, sequence, rows, offsets in lake.rows(name, query):
                 self.by_segment.setdefault(stream, {})[sequence] = _SegmentRows(rows, offsets)
 
-    def compare_stream(self, object_store: SegmentStore, stream: SegmentChain) -> Iterator[LakeProblem]:
+    def compare_known(self, streams: dict[str, SegmentChain]) -> Iterator[LakeProblem]:
+        """Yield the streams that are in the tables and have no segment any more."""
+        for id, known in self._known.items():
+            if id not in streams:
+                words = f"all {known.sequence:,} of its segments are gone"
+                yield LakeProblem("segments no longer exist", id, words)
+
+    def compare_stream(
+        self, object_store: SegmentStore, stream: SegmentChain, *, is_full: bool
+    ) -> Iterator[LakeProblem]:
         """Yield the problems of a stream that has segments."""
         taken, known = self._taken.get(stream.id, 0), self._known.get(stream.id)
         highest = max(stream.segments)
         if stream.last < highest:
             yield LakeProblem("gap", stream.path, f"segment {stream.last + 1:,} is missing, segment {highest:,} exists")
-        if stream.last > taken or any(len(objects) > 1 for objects in stream.segments.values()):
+        if is_full or stream.last > taken or any(len(objects) > 1 for objects in stream.segments.values()):
             bad: list[BadSegment] = []
             readable = sum(1 for _ in follow_chain(object_store.get, stream, bad))
             yield from (LakeProblem("bad segment", segment.name, segment.reason) for segment in bad)
             if readable > taken:
                 yield LakeProblem("not in the tables", stream.path, f"segments {taken + 1:,} to {readable:,}")
+        if known is not None and known.sequence in stream.segments:
+            yield from _exchanged_segment(object_store, stream, known, is_full=is_full)
         if stream.last < taken:
             words = f"{taken:,} in the tables, {stream.last:,} in the object store"
             yield LakeProblem("segments no longer exist", stream.path, words)
@@ -168,11 +192,25 @@ class _Tables:
         return sum(rows for rows, _ in counted.values())
 
 
-def _missing_segments(manifest: DeviceManifest, streams: dict[str, SegmentChain]) -> Iterator[LakeProblem]:
+def _exchanged_segment(
+    object_store: SegmentStore, stream: SegmentChain, known: _StreamRow, *, is_full: bool
+) -> Iterator[LakeProblem]:
+    """Yield the last ingested segment of a stream if another object is there in its place."""
+    for listed in stream.segments[known.sequence]:
+        # Any other time needs a look: a bucket that was copied has new times and the same objects.
+        if not is_full and modified_micros(listed) == known.stored:
+            continue
+        data = object_store.get(listed.name)
+        if data is not None and segment_digest(data) != known.digest and len(stream.segments[known.sequence]) == 1:
+            yield LakeProblem("exchanged segment", listed.name, "it is not the one that was ingested")
+
+
+def _missing_segments(lake: Lake, manifest: DeviceManifest, streams: dict[str, SegmentChain]) -> Iterator[LakeProblem]:
     """Yield the segments that a manifest names and that do not exist."""
-    for id, sent in manifest.streams.items():
+    for name, sent in manifest.streams.items():
+        id = lake.stream_id(manifest.org, manifest.device, name)
         there = streams[id].segments if id in streams else {}
         missing = [number for number in range(1, sent.sequence + 1) if number not in there]
         if missing:
             words = ", ".join(map(str, missing[:10])) + (" …" if len(missing) > 10 else "")
-            yield LakeProblem("missing segments", f"{manifest.org}/{manifest.device}/{id}", words)
+            yield LakeProblem("missing segments", f"{manifest.org}/{manifest.device}/{name}", words)

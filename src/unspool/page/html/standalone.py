@@ -29,7 +29,9 @@ from unspool.errors import UnspoolError
 from unspool.export import Depth, decode_line, json_data
 from unspool.home import Session
 from unspool.page.detail import RawRecord, StepDetail, read_detail
+from unspool.page.html.line_numbers import drop_line_numbers
 from unspool.page.html.render import PageLinks, Renderer, template_environment
+from unspool.page.html.standalone_review import describe_review, digest_patch
 from unspool.page.line_reader import MAX_HELD_BYTES
 from unspool.page.rows import TranscriptRow, walk_rows
 from unspool.page.sections import split_into_batches
@@ -38,8 +40,8 @@ from unspool.prices import Price
 
 _STYLES = ("tokens.css", "session.css", "alone.css")
 _SCRIPTS = (
-    "address.js", "sight.js", "copy.js", "alone.js", "chart.js", "source.js", "window.js", "drawer.js", "steps.js",
-    "session.js",
+    "address.js", "sight.js", "copy.js", "alone.js", "chart.js", "source.js", "review_alone.js", "window.js",
+    "drawer.js", "steps.js", "session.js",
 )  # fmt: skip
 _IMPORT = re.compile(r"^import .*$\n?", re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
@@ -123,6 +125,8 @@ class _DetailWriter:
         self._agents: deque[str] = deque()
         """Agents whose calls were seen."""
         self._written_agents: set[str] = set()
+        self._patches: dict[str, int] = {}
+        """Hashes of the diffs that steps show, by their keys."""
 
     def write(self, turns: range | None) -> Iterator[str]:
         """Yield the table of agents, the details of turns, and the agents that were started in them."""
@@ -150,6 +154,8 @@ class _DetailWriter:
             rows = [row for section in agent.sections.read_turns(None, self._depth) for row in section.rows]
             yield _compressed(f"agent-{id}", {"steps": self._steps(rows), "rows": self._renderer.rows(rows)})
             yield from self._write_images(agent)
+        if self._depth >= Depth.STEPS and view.outline().head.files:
+            yield _compressed("review", describe_review(view, self._patches, turns))
 
     def _write_images(self, view: PageView) -> Iterator[str]:
         element = Markup('<script type="application/octet-stream" id="blob-{}" data-mime="{}">{}</script>\n')
@@ -176,6 +182,8 @@ class _DetailWriter:
             detail = read_detail(self._view, row.key, row=row)
         except UnspoolError:
             return {"html": "", "raw": []}
+        if (digest := digest_patch(detail)) is not None:
+            self._patches[row.key] = digest
         view, offset, number = self._view.locate(row.key)
         has_all = row.kind in _OPEN_KINDS and not row.is_cut and not row.pictures
         body = "" if has_all else self._rendered_tab(detail)
@@ -204,7 +212,7 @@ class _DetailWriter:
 
     def _rendered_tab(self, detail: StepDetail) -> str:
         """Return the rendered tab of a detail without head and tabs: the script makes those."""
-        return self._renderer.detail(detail, bare=True).strip()
+        return drop_line_numbers(self._renderer.detail(detail, bare=True).strip())
 
 
 def _compressed(name: str, content: Mapping[str, Any]) -> str:

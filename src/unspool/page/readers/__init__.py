@@ -11,16 +11,18 @@ if TYPE_CHECKING:
     from unspool.page.readers.file_changes import (
         ChangedFile, ChangedFiles, find_changed_files, read_changes, read_first_versions,
     )
+    from unspool.page.readers.file_reviews import read_reviews
     from unspool.page.readers.request_context import read_request_context
     from unspool.page.readers.turn_times import read_turn_spans
 
 __all__ = [
     "ChangedFile", "ChangedFiles", "find_changed_files", "read_changes", "read_first_versions",
-    "read_request_context", "read_turn_spans",
+    "read_request_context", "read_reviews", "read_turn_spans",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "file_changes": "ChangedFile ChangedFiles find_changed_files read_changes read_first_versions",
+    "file_reviews": "read_reviews",
     "request_context": "read_request_context",
     "turn_times": "read_turn_spans",
 })

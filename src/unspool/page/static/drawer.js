@@ -180,7 +180,15 @@ export function drawerOf(root, source, pages) {
           else place.append(inner);
           source.ready(inner);
         },
-        () => delete place.dataset.loaded,
+        () => {
+          delete place.dataset.loaded;
+          // Claude Code removes old files of agents: then the call is all there is.
+          const words = document.createElement("p");
+          words.className = "none inner";
+          words.textContent = "the steps of this agent cannot be loaded";
+          if (body) body.replaceWith(words);
+          else place.append(words);
+        },
       );
     },
     true,

@@ -10,6 +10,7 @@ import { chartOf } from "./chart.js";
 import { toUpperThird } from "./sight.js";
 import { copyText, say, textOfPart } from "./copy.js";
 import { aloneKeys } from "./alone.js";
+import { reviewOf } from "./review_alone.js";
 
 const DEPTHS = ["prompts", "answers", "steps", "all"];
 
@@ -22,6 +23,7 @@ export function begin(root) {
   const drawer = drawerOf(root, source, pages);
   const steps = stepsOf(root, pages, drawer);
   const follower = isAlone ? null : followerOf(root, source, pages); // a file does not go on
+  const review = isAlone ? reviewOf(root, source) : null;
   const found = root.querySelector(".found");
   const find = root.querySelector(".find input");
 
@@ -129,6 +131,12 @@ export function begin(root) {
     find.blur();
   }
 
+  function closeTop() {
+    if (!found.hidden) closeFind();
+    else if (review?.isOpen() && !drawer.isOpen) review.close();
+    else drawer.close();
+  }
+
   // All rows are there when the page is printed, also those of a long session that were not loaded yet.
   async function print() {
     if (pages.blocks().some((block) => block.hasAttribute("data-empty"))) say("loading all turns to print them");
@@ -152,7 +160,7 @@ export function begin(root) {
     { key: "l", words: "open the row, then the details", run: () => fold(true) },
     { key: "h", words: "close the details, then the row", run: () => fold(false) },
     { key: "Enter", words: "open the step", run: () => fold(true) },
-    { key: "Escape", words: "close what was found, then the step", run: () => (found.hidden ? drawer.close() : closeFind()) },
+    { key: "Escape", words: "close what was found, then the step", run: closeTop },
     { key: "e", words: "next error", run: () => steps.seek(".row.failed, .row.rejected, .row.interrupted", 1) },
     { key: "E", words: "error before", run: () => steps.seek(".row.failed, .row.rejected, .row.interrupted", -1) },
     { key: "c", words: "next compaction", run: () => steps.seek(".row.compaction", 1) },
@@ -165,6 +173,7 @@ export function begin(root) {
     { key: ".", words: "the raw record", run: () => drawer.key && drawer.open(cleanKey(drawer.key), { face: "raw" }) },
     { key: "y", words: "copy a link to this step", run: copyLink },
     { key: "P", words: "print all turns", run: print },
+    { key: "R", words: "review all changes", run: () => root.querySelector("[data-show=review]")?.click() },
     ...(isAlone
       ? []
       : [
@@ -220,6 +229,8 @@ export function begin(root) {
     else if (link.closest(".outline [data-turn]")) toTurn(Number(link.closest("[data-turn]").dataset.turn));
     else if (link.closest(".outline .compaction")) toStep(link.closest("[data-key]").dataset.key);
     else if (link.dataset.show === "agents") agents();
+    else if (link.dataset.to) toTurn(Number(link.dataset.to));
+    else if (link.dataset.show === "review" && review) review.open();
     else if (link.dataset.agent) drawer.nested(link.dataset.agent, link.dataset.call, link.href);
     else if (link.dataset.key) toStep(link.dataset.key);
     else if (link.matches(".load")) pages.load(link.closest(".block"));

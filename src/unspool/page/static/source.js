@@ -60,9 +60,22 @@ function alone() {
     },
     find: async (words) => foundHere(words),
     agents: async () => (await packed("agents")).rows || "",
+    review: () => packed("review"),
+    diff: async (key) => numbered(((await packed(holder(key))).steps || {})[key]?.html ?? ""),
     part: async () => null,
     ready: (root) => {
-      for (const row of root.querySelectorAll(".row:not([data-key])")) row.dataset.key = row.id.slice(2);
+      for (const row of root.querySelectorAll(".row:not([data-key])")) {
+        row.dataset.key = row.id.slice(2);
+        // A line that opens its step is a link, which takes the focus; in the file it is not, as that would make the file longer.
+        const line = row.querySelector(":scope > div.line");
+        if (!line) continue;
+        const link = document.createElement("a");
+        link.className = "line";
+        link.href = `#${row.id}`;
+        if (row.matches(".prompt, .answer")) link.setAttribute("aria-label", `Details of this ${row.classList[1]}`);
+        link.append(...line.childNodes);
+        line.replaceWith(link);
+      }
       for (const image of root.querySelectorAll("img[data-blob]:not([src])")) {
         const blob = document.getElementById(`blob-${image.dataset.blob}`);
         if (blob) image.src = `data:${blob.dataset.mime};base64,${blob.textContent.trim()}`;
@@ -94,12 +107,24 @@ function bytesOf(text) {
   return new Uint8Array(view.buffer, 0, whole * 4 - (whole * 5 - text.length));
 }
 
+// Writes the line numbers again that follow the one above them in their column.
+export function numbered(html) {
+  const last = [0, 0];
+  const one = (column, text, number) => {
+    if (text === undefined) return "";
+    if (text === "<u/>") return `<i>${(last[column] += 1)}</i>`;
+    if (number) last[column] = Number(number);
+    return text;
+  };
+  return html.replace(/(<i>(\d{0,9})<\/i>|<u\/>)(<i>(\d{0,9})<\/i>|<u\/>)?/g, (_, left, old, right, fresh) => one(0, left, old) + one(1, right, fresh));
+}
+
 const RAW = "<p class='none'>this export does not contain the raw record; export with --depth all</p>";
 
 // The faces of a step that the file does not hold as HTML are made from its data.
 function faces(key, tab, step) {
   const made = {
-    rendered: () => step.html || ownWords(key),
+    rendered: () => numbered(step.html) || ownWords(key),
     input: () => treeOf(step.input),
     result: () => treeOf(step.result),
     structured: () => treeOf(step.structured),

@@ -29,10 +29,9 @@ from unspool.page.analysis import (
     format_patch,
     is_exact,
     relative_path,
-    review_file,
 )
 from unspool.page.html import DiffRows
-from unspool.page.readers import ChangedFile, find_changed_files, read_changes, read_first_versions
+from unspool.page.readers import find_changed_files, read_reviews
 from unspool.store.catalog import find_changed_paths, read_file_history
 from unspool.web.serving.responses import (
     Json,
@@ -51,8 +50,6 @@ _FILE_LINES: Final = 600
 """Of one file on a page with several."""
 _ONE_FILE_LINES: Final = 4_000
 """Of a file by itself."""
-_PAGE_CHARACTERS: Final = 24_000_000
-"""Of contents that one page reads; the files after that are on the next page."""
 _MAX_LISTED: Final = 2_000
 _MAX_PATCH_FILES: Final = 500
 _MAX_CONTEXT: Final = 100_000
@@ -71,7 +68,7 @@ def show_review(request: Request) -> Response:
         chosen = [file for file in found.files if only in (None, file.path)]
         if only is not None and not chosen:
             raise NotFound(f"this session changed no file that matches `{only}`", hint="open the review without `file`")
-        reviews = _read_reviews(view, chosen if only else chosen[offset : offset + _PAGE_FILES], context)
+        reviews = read_reviews(view, chosen if only else chosen[offset : offset + _PAGE_FILES], context)
         most = _FILE_LINES if only is None else _ONE_FILE_LINES
         cwd, head = view.index.facts.cwd, view.outline().head
         files = [_file_data(view, review, cwd, first if only else 0, most) for review in reviews]
@@ -105,7 +102,7 @@ def download_patch(request: Request) -> Response:
         files = [file for file in find_changed_files(view).files if only in (None, file.path)]
         if not files:
             raise NotFound("there is no change to write as a patch", hint="open the review of the session")
-        reviews = list(_read_reviews(view, files[:_MAX_PATCH_FILES], 3))
+        reviews = read_reviews(view, files[:_MAX_PATCH_FILES], 3)
         text = format_patch(reviews, view.index.facts.cwd)
         if len(reviews) < len(files):
             text = f"# {len(files) - len(reviews):,} files are left out: write them one by one\n{text}"
@@ -154,33 +151,13 @@ def _read_history(request: Request, id: str, path: str) -> tuple[list[Json], lis
     try:
         with services_of(request).open_sessions.open(id) as view:
             files = [file for file in find_changed_files(view).files if file.path == path]
-            reviews = list(_read_reviews(view, files, 3))
+            reviews = read_reviews(view, files, 3)
             return [_file_data(view, one, view.index.facts.cwd, 0, _FILE_LINES) for one in reviews], reviews
     except UnspoolError:
         return [], []
 
 
 # reading
-
-
-def _read_reviews(view: PageView, files: Sequence[ChangedFile], context: int) -> list[FileReview]:
-    """Return the reviews of files, as many as may be read for one page."""
-    reviews: list[FileReview] = []
-    read = 0
-    for file in files:
-        changes = read_changes(view, file)
-        if not changes:
-            reviews.append(FileReview(path=file.path, changes=(), is_net=False, notes=("nothing is recorded of it",)))
-            continue
-        review = review_file(file.path, changes, context=context)
-        if review.before is None and not review.is_net:
-            base = read_first_versions(view, [file.path]).get(file.path)
-            review = review_file(file.path, changes, base, context) if base is not None else review
-        reviews.append(review)
-        read += sum(len(text or "") for change in changes for text in (change.before, change.after))
-        if read > _PAGE_CHARACTERS:
-            break
-    return reviews
 
 
 def _file_data(view: PageView, review: FileReview, cwd: str | None, first: int, most: int) -> Json:

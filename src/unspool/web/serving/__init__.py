@@ -8,10 +8,12 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
+    from unspool.web.serving.open_sessions import OpenSessions
     from unspool.web.serving.site import Site
 
-__all__ = ["Site"]
+__all__ = ["OpenSessions", "Site"]
 
 __getattr__ = lazy_door(__name__, {
+    "open_sessions": "OpenSessions",
     "site": "Site",
 })

@@ -39,6 +39,10 @@ Be brief and exact: the result first, then what the person needs to know. No pra
 that is on the screen. Name places as `path:line`. Use the person's language."""
 
 
+PROMPT_WITHOUT_STYLE = BASE_PROMPT.partition("\n\n# How you answer")[0]
+"""The base prompt for an output style that says itself how to answer."""
+
+
 class PromptEnvironment(NamedTuple):
     """What the system prompt says of the environment."""
 

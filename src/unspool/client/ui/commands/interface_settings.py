@@ -37,6 +37,8 @@ class InterfaceSettings(NamedTuple):
     theme: str = THEMES[0]
     editor_mode: str = EDITOR_MODES[0]
     notifications: str = NOTIFICATIONS[0]
+    notification_seconds: float = 10.0
+    """How long no key was pressed before the user is called."""
     status_line: str | None = None
     """The command of the status line."""
     has_ignored_status_line: bool = False
@@ -57,6 +59,9 @@ def load_interface_settings(
         for key, choices in CHOICES.items():
             if document.get(key) in choices:
                 values[key] = document[key]
+        wait = document.get("messageIdleNotifThresholdMs")
+        if isinstance(wait, int | float) and not isinstance(wait, bool) and wait >= 0:
+            values["seconds"] = wait / 1000
         if "statusLine" in document:
             values["statusLine"] = _parse_status_line(document["statusLine"])
     status_line = values.get("statusLine")
@@ -64,6 +69,7 @@ def load_interface_settings(
         theme=values.get("theme", THEMES[0]),
         editor_mode=values.get("editorMode", EDITOR_MODES[0]),
         notifications=values.get("preferredNotifChannel", NOTIFICATIONS[0]),
+        notification_seconds=values.get("seconds", InterfaceSettings().notification_seconds),
         status_line=status_line if trusted else None,
         has_ignored_status_line=status_line is not None and not trusted,
     )

@@ -11,44 +11,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unspool.client.ui.choice import ChoiceOption, ChoicePrompt
-from unspool.display import clean_line, units
+from unspool.client.ui.status_text import servers_text
+from unspool.display import clean_line
 from unspool.errors import NothingFound, UnspoolError, UsageError
 
 if TYPE_CHECKING:
-    from unspool.client.chat import Chat
     from unspool.client.mcp.approvals import ServerApprovals
     from unspool.client.mcp.server_config import ServerConfig
-    from unspool.client.mcp.servers import ServerState
     from unspool.client.ui.terminal import Terminal
 
-_MARKS = {"connected": "✔", "pending": "…", "failed": "✘", "disabled": "-"}
-_MAX_TARGET = 300
-
-
-def servers_text(chat: Chat) -> str:
-    """Return the MCP servers of a chat with their state."""
-    servers = chat.services.mcp
-    lines = [_describe_state(state) for state in servers.states()]
-    lines += [f"? {clean_line(server.name)}  .mcp.json, not approved" for server in servers.pending]
-    return "\n".join(lines) or "no MCP servers: see `unspool chat --help` (--mcp-config), .mcp.json and .claude.json"
-
-
-def _describe_state(state: ServerState) -> str:
-    head = f"{_MARKS[state.status]} {clean_line(state.server.name)}  {state.server.transport}, {state.server.scope}"
-    if state.status == "failed":
-        return f"{head}, failed: {clean_line(state.problem)}"
-    if state.status != "connected":
-        return f"{head}, {state.status}"
-    counts = [
-        units.amount(number, noun)
-        for number, noun in (
-            (len(state.tools), "tool"),
-            (state.prompts, "prompt"),
-            (state.resources, "resource"),
-        )
-        if number
-    ]
-    return f"{head}, connected: {', '.join(counts) or 'it offers nothing'}"
+_MAX_TARGET = 2_000
+_WAIT_SECONDS = 3.0
+"""How long `/mcp` waits for servers that still start."""
 
 
 async def run_mcp_command(terminal: Terminal, arguments: str) -> None:
@@ -60,6 +34,7 @@ async def run_mcp_command(terminal: Terminal, arguments: str) -> None:
         )
     servers = terminal.chat.services.mcp
     if not action:
+        await servers.wait_started(_WAIT_SECONDS)
         terminal.surface.show(terminal.renderer().text(servers_text(terminal.chat)) + "\n")
         if not servers:
             return
@@ -95,11 +70,12 @@ async def ask_approvals(terminal: Terminal, pending: tuple[ServerConfig, ...], a
     """Ask about each server of `.mcp.json` that nobody has approved or declined."""
     for server in pending:
         what = "runs" if server.transport == "stdio" else "reaches"
-        target = clean_line(server.target)
-        shown = target if len(target) <= _MAX_TARGET else f"{target[:_MAX_TARGET]}…"
+        name, target = clean_line(server.name)[:80], clean_line(server.target)
+        shown = target if len(target) <= _MAX_TARGET else f"{target[:_MAX_TARGET]}… ({len(target):,} characters)"
+        # Above the question, where it is wrapped: a long command must not hide its end at the edge of the screen.
+        terminal.surface.show(terminal.renderer().text(f"The MCP server {name} of .mcp.json {what}:\n{shown}"))
         title = (
-            f"Use the MCP server {clean_line(server.name)} of .mcp.json? It {what}: {shown}\n"
-            "Its tools are asked about like all others. unspool asks once for this folder."
+            f"Use the MCP server {name}?\nIts tools are asked about like all others. unspool asks once for this folder."
         )
         options = [
             ChoiceOption("Yes, from now on", key="y"),

@@ -1,0 +1,164 @@
+"""The MCP server: CPU until `initialize` is answered, and how long tool calls take at 1 GB."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench import corpus
+from bench.table import Row
+
+STARTS = 10
+CALLS = 20
+GIGABYTE = 1_000_000_000
+IMPORT = [sys.executable, "-c", "import mcp"]
+_HELLO = {
+    "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"},
+}  # fmt: skip
+_WORDS = ("error", "module", "config", "value", "path", "user", "test", "file", "line", "data")
+
+
+def rows(parameters: corpus.Parameters) -> list[Row]:
+    """Measure."""
+    large = msgspec.structs.replace(parameters, size=GIGABYTE)
+    return [_start_row(), *_call_rows(corpus.tree(large, corpus.CACHE, "gigabyte"))]
+
+
+def _start_row() -> Row:
+    with tempfile.TemporaryDirectory() as place:
+        (Path(place) / "config").mkdir()
+        for command in (IMPORT, _command(Path(place) / "config")):
+            _cpu(command, place)  # once before, so that bytecode is kept
+        ours, bare = list[float](), list[float]()
+        for number in range(STARTS):
+            corpus.say(f"mcp: start {number + 1} of {STARTS}")
+            bare.append(_cpu(IMPORT, place))
+            ours.append(_cpu(_command(Path(place) / "config"), place))
+    return Row(
+        name="unspool mcp, start to initialize", unit="s", ours=statistics.median(ours),
+        reference=statistics.median(bare), against="import mcp", target=1.2,
+    )  # fmt: skip
+
+
+def _call_rows(tree: Path) -> list[Row]:
+    own = corpus.CACHE / "mcp-own"
+    corpus.say("mcp: sync of 1 GB")
+    environment = {**os.environ, "UNSPOOL_HOME": str(own)}
+    sync = [sys.executable, "-m", "unspool", "sync", "--config-dir", str(tree)]
+    subprocess.run(sync, env=environment, check=True, stdout=subprocess.DEVNULL)
+    found = []
+    with _Client(tree, own) as client:
+        sessions = _session_ids(client)
+        calls: dict[str, Any] = {
+            "search_sessions": lambda number: {"query": _WORDS[number % len(_WORDS)]},
+            "search_sessions, list": lambda number: {"offset": number * 20},
+            "read_session": lambda number: {"session": sessions[number % len(sessions)]},
+            "read_session, turn": lambda number: {"session": sessions[number % len(sessions)], "turn": 1},
+            "find_file_history": lambda number: {"path": f"{_WORDS[number % len(_WORDS)]}"},
+            "recall_decisions": lambda number: {"topic": f"why {_WORDS[number % 10]} and {_WORDS[(number + 3) % 10]}"},
+            "usage": lambda number: {"period": ("daily", "model", "project")[number % 3]},
+            "sql": lambda number: {"query": "SELECT name, count(*) FROM tool_calls GROUP BY name"},
+            "list_running": lambda number: {"all": bool(number % 2)},
+        }
+        for name, make in calls.items():
+            corpus.say(f"mcp: {name}")
+            taken = [client.call(name.partition(",")[0], make(number)) for number in range(CALLS)]
+            taken.sort()
+            p95, middle = taken[int(CALLS * 0.95) - 1] * 1000, statistics.median(taken) * 1000
+            found.append(
+                Row(name=f"{name} at 1 GB, p95", unit="ms", ours=p95, reference=middle, against="its median",
+                    target=300.0, of_ratio=False, details={"slowest": taken[-1] * 1000})
+            )  # fmt: skip
+    return found
+
+
+def _session_ids(client: _Client) -> list[str]:
+    text = client.ask("search_sessions", {"token_budget": 5_000})
+    return [line.split()[2] for line in text.splitlines() if line.startswith("- session")]
+
+
+class _Client:
+    """A server as a process, and requests to it."""
+
+    def __init__(self, tree: Path, own: Path) -> None:
+        self._process = subprocess.Popen(
+            _command(tree), env={**os.environ, "UNSPOOL_HOME": str(own)}, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        self._number = 0
+
+    def __enter__(self) -> _Client:
+        self.request("initialize", _HELLO)
+        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait()
+
+    def request(self, method: str, params: dict[str, Any]) -> Any:
+        self._number += 1
+        self._send({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
+        assert self._process.stdout
+        return json.loads(self._process.stdout.readline())["result"]
+
+    def ask(self, tool: str, arguments: dict[str, Any]) -> str:
+        return str(self.request("tools/call", {"name": tool, "arguments": arguments})["content"][0]["text"])
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> float:
+        """Return the seconds that a call took."""
+        begun = time.perf_counter()
+        self.ask(tool, arguments)
+        return time.perf_counter() - begun
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(message) + "\n")
+        self._process.stdin.flush()
+
+
+def _command(config: Path) -> list[str]:
+    return [sys.executable, "-m", "unspool", "mcp", "--config-dir", str(config)]
+
+
+def _cpu(command: list[str], place: str) -> float:
+    """Return the CPU seconds of a command; a server is sent `initialize`, and its input ends after the answer."""
+    environment = {**os.environ, "UNSPOOL_HOME": f"{place}/own"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with _running(command, environment) as process:
+        if command != IMPORT:
+            assert process.stdin
+            assert process.stdout
+            request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _HELLO}
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            process.stdout.readline()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@contextmanager
+def _running(command: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        yield process
+    finally:
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        process.wait()

@@ -1,0 +1,138 @@
+"""The tools that answer with figures: `usage`, `sql`, and `list_running`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Final
+
+from unspool.display import units
+from unspool.errors import Unreadable, UnspoolError, UsageError
+from unspool.mcp_server.answer import one_line
+from unspool.mcp_server.arguments import RunningArguments, SqlArguments, UsageArguments
+from unspool.mcp_server.history import History
+from unspool.store import preferences
+from unspool.store.sql import QueryLimits, SqlEngine, fetch_text_rows
+from unspool.store.usage import PERIODS, UsageFigures, parse_request, report_usage
+
+_SQL_SECONDS: Final = 30.0
+_MAX_ROWS: Final = 500
+_CELL: Final = 500
+"""Characters of a cell."""
+_MAX_RUNNING: Final = 50
+
+
+def report_costs(history: History, given: UsageArguments) -> str:
+    """Answer with tokens and costs, newest first."""
+    if given.period not in PERIODS:
+        raise UsageError(f"unknown period `{one_line(given.period, 40)}`", hint=f"use one of: {', '.join(PERIODS)}")
+    answer = history.begin_answer(given.token_budget)
+    site = history.site
+    request = parse_request(given.period, site.now(), site.zone, since=given.since, until=given.until)
+    with site.open() as access:
+        report = report_usage(access.ledger, request._replace(project=given.project, order="desc"))
+    answer.add(f"total · {_describe_figures(report.totals)}")
+    label = PERIODS[given.period].labels[0]
+    shown = 0
+    for row in report.rows:
+        name = row.labels[label] or "(none)"
+        more = [str(row.labels[other]) for other in ("project", "session") if other != label and row.labels.get(other)]
+        text = " · ".join([answer.line(str(name), 120), *(answer.line(each, 80) for each in more)])
+        if row.labels.get("is_gap"):
+            shown += 1
+            continue
+        if not answer.add(f"- {text} · {_describe_figures(row.figures)}"):
+            break
+        shown += 1
+    if shown < len(report.rows):
+        answer.hint(f"{len(report.rows) - shown:,} more rows: name a shorter time with since and until.")
+    return answer.finish()
+
+
+def _describe_figures(figures: UsageFigures) -> str:
+    return (
+        f"{units.cost(figures.cost_micros, figures.unpriced_tokens)} · {units.tokens(figures.input_tokens)} in, "
+        f"{units.tokens(figures.output_tokens)} out, {units.tokens(figures.cache_read_tokens)} cache read, "
+        f"{units.tokens(figures.cache_write_tokens)} cache written · {figures.responses:,} responses"
+    )
+
+
+def run_sql(history: History, given: SqlArguments) -> str:
+    """Answer with the rows of a query, which runs in the locked engine."""
+    answer = history.begin_answer(given.token_budget)
+    with _open_engine(history) as engine:
+        try:
+            header, found = fetch_text_rows(engine, given.query, null="NULL")
+            rows = list(islice(found, given.offset, given.offset + _MAX_ROWS + 1))
+        except UnspoolError as error:
+            # DuckDB quotes values of the tables in its messages: they are text of transcripts too.
+            answer.add(f"error: {error.message}", most=answer.left - 4)
+            answer.hint(error.hint or "Tables: SHOW TABLES. Columns: DESCRIBE sessions.")
+            return answer.finish()
+    answer.add(" | ".join(header.names), most=answer.left - 4)
+    shown = 0
+    for row in rows[:_MAX_ROWS]:
+        if not answer.add(" | ".join(answer.line(cell or "", _CELL) for cell in row), most=max(answer.left // 2, 40)):
+            break
+        shown += 1
+    if not rows:
+        answer.hint("No rows.")
+    elif shown < len(rows):
+        answer.hint(f'More rows: the same query with "offset": {given.offset + shown}.')
+    return answer.finish()
+
+
+@contextmanager
+def _open_engine(history: History) -> Iterator[SqlEngine]:
+    """Open an engine over the tables of the folders, brought up to date."""
+    from unspool.store.columns import parquet
+
+    parquet.require_sql_libraries()
+    # Only now: they need the libraries of the extra `sql`.
+    from unspool.store.columns import refresh as columns
+    from unspool.store.sql import open_tables
+
+    site = history.site
+    with site.open() as access:
+        if access.database is None:
+            raise Unreadable(
+                "SQL needs the store, which is not available", hint="find the reason with `unspool doctor`"
+            )
+        options = columns.RefreshOptions(
+            prices=site.preferences.prices, price_edition=preferences.price_edition(site.preferences)
+        )
+        columns.refresh_columns(access.database, site.folder, options)
+        with (
+            open_tables(access.database, site.folder, access.roots, site.preferences) as ready,
+            SqlEngine(ready.setup, str(ready.columns), QueryLimits(deadline=_SQL_SECONDS)) as engine,
+        ):
+            yield engine
+
+
+def list_running(history: History, given: RunningArguments) -> str:
+    """Answer with what each session is doing now, those that need the user first."""
+    from unspool.live.state import BoardGroup, describe_verdict, row_sort_key
+
+    answer = history.begin_answer(given.token_budget)
+    history.board.refresh(None)
+    now = history.site.now()
+    resting = (BoardGroup.ENDED, BoardGroup.IDLE)
+    rows = sorted(history.board.rows(now), key=row_sort_key)
+    chosen = [row for row in rows if given.all or row.group not in resting]
+    shown = 0
+    for row in chosen[:_MAX_RUNNING]:
+        parts = [
+            f"- session {row.session_id[:8]}" + (f" agent {row.agent_id}" if row.agent_id else ""),
+            row.group.value,
+            answer.line(describe_verdict(row.verdict, now), 160),
+            answer.line(row.title or row.goal, 120),
+            answer.line(row.project or "", 60),
+            answer.line(row.branch or "", 60),
+            f"last line {row.last.astimezone(history.site.zone):%Y-%m-%d %H:%M}" if row.last else "",
+        ]
+        if not answer.add(" · ".join(part for part in parts if part)):
+            break
+        shown += 1
+    answer.hint(f"{shown} of {len(chosen)} sessions that are at work; {len(rows) - len(chosen)} are at rest.")
+    return answer.finish()
