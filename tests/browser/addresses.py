@@ -25,6 +25,8 @@ PAGES = {
     f"/files?path={showcase.FILES[0]}": "cart.py",
     "/sessions/values?facet=project": "shop",
     "/cost": "cost",
+    "/compare": "Name two sessions",
+    f"/compare?a={showcase.ID}&b={showcase_beside.OTHER}": showcase.TITLE,
     "/notes": "Notes",
     f"/notes/{showcase.ID}": "separated by commas",
     "/search?q=rounding": "rounding",

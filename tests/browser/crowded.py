@@ -108,7 +108,13 @@ def _same_call() -> list[Step]:
 
 
 def _write(path: str, content: str) -> list[Step]:
-    structured = {"type": "create", "filePath": path, "content": content, "structuredPatch": [], "originalFile": None}
+    structured: Json = {
+        "type": "create",
+        "filePath": path,
+        "content": content,
+        "structuredPatch": [],
+        "originalFile": None,
+    }
     return [
         assistant(tool_use("Write", id="w", file_path=path, content=content)),
         tool_result("ok", id="w", structured=structured),

@@ -176,6 +176,16 @@ def test_copies_in_other_sessions_are_named_and_stay(config: Path) -> None:
     assert SECRETS["github"] in next(config.glob(f"projects/*/{OTHER}.jsonl")).read_text()
 
 
+def test_texts_can_come_from_a_file(config: Path, tmp_path: Path) -> None:
+    file = tmp_path / "texts"
+    file.write_text(f"{SECRETS['github']}\n\n{SECRETS['npm']}\n")
+    ran(config, "edit", "redact", ID, "--text-file", str(file), "--shred")
+    data = b"".join(tree(config).values())
+    assert SECRETS["github"].encode() not in data
+    assert SECRETS["npm"].encode() not in data
+    assert SECRETS["stripe"].encode() in data
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -183,7 +193,7 @@ def test_copies_in_other_sessions_are_named_and_stay(config: Path) -> None:
         (["--regex", "("], 2),
         (["--regex", ".*"], 2),
         (["--text", "x"], 2),
-        (["--turns", "99"], 2),
+        (["--turns", "99"], 3),
         (["--text", "what nobody ever said"], 1),
         (["--text", "user"], 1),
         (["--text", "tool_use"], 1),

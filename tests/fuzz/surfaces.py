@@ -68,7 +68,7 @@ COMMANDS = [
     "stats --json --no-store", "search tide", "search tide --json", "search tide --no-store", "search x --errors",
     "search --regex t.de --json", "search water --tool Bash --path *.py", "doctor", "doctor --json",
     "doctor --json --no-store", "watch --once", "watch --once --json", "sync", "sync --json",
-    "hooks status --json", "config", "edit log",
+    "hooks status --json", "config", "edit log", "compare --by model", "compare --by prompt --json --no-store",
 ]  # fmt: skip
 """Commands for a whole folder. Those that need a session are below."""
 
@@ -81,6 +81,8 @@ SESSION_COMMANDS = [
     "edit move {id} --to / --plan", "edit clone {id}", "edit trim {id} --to 60%", "restore {id} --dry-run --json",
     "edit repair {id} --plan", "share {id} --json", "share {id} --json --results --thinking --images",
     "search tide --session {id}", "edit trim {id} --results --in-place", "edit undo --yes", "restore {id}",
+    "compare {id} {id}", "compare {id}#1 {id} --json", "compare {id} {id} --messages",
+    "edit redact {id} --secrets --text tide --plan", "edit redact {id} --turns 1 --json", "edit undo --yes",
 ]  # fmt: skip
 
 SLOW_COMMANDS = [
@@ -109,7 +111,7 @@ PAGES = [
     "/usage", "/usage.json?range=all", "/usage?period=session&range=all", "/usage?period=blocks&range=all",
     "/palette.json", "/palette.json?q=yesterday", "/sql", "/search?errors=1", "/search/errors?since=all",
     "/search/errors.json?since=all", "/sessions?group=day", "/sessions?group=project&hidden=1",
-    "/sessions/values?facet=file", "/notes", "/files?path=a", "/cost?since=1970-01-02",
+    "/sessions/values?facet=file", "/notes", "/compare", "/files?path=a", "/cost?since=1970-01-02",
     "/cost.json?since=1970-01-02&order=output", *(
         f"/library/{kind}{suffix}" for kind in ("plans", "memory", "todos", "tasks", "history", "settings", "versions")
         for suffix in ("", ".json")
@@ -124,6 +126,7 @@ SESSION_PAGES = [
     "/session/{id}/review.json", "/session/{id}/review?view=split&context=100", "/session/{id}/review.patch",
     "/session/{id}/time", "/session/{id}/time.json?turn=0", "/session/{id}/share",
     "/session/{id}/share.json?format=html&results=1&thinking=1&images=1&agents=1", "/notes/{id}",
+    "/compare?a={id}&b={id}", "/compare.json?a={id}&b={id}%231",
 ]  # fmt: skip
 
 

@@ -94,6 +94,7 @@ def test_what_fills_the_context_adds_up_exactly(tmp_path: Path) -> None:
     assert sum(share.tokens for share in filling.kinds) == 20_507
     assert filling.kinds[0].name in ("results of Read", REMAINDER)
     assert [share.name for share in filling.files] == ["/big.py"]
+    assert filling.files[0].bytes >= 40_000, "what was read counts, not only the call"
 
 
 def test_what_was_read_on_a_branch_that_was_left_is_not_in_the_context(tmp_path: Path) -> None:

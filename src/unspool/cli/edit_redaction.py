@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -44,6 +44,12 @@ _ALWAYS_OUT_OF_REACH = (
 @click.command()
 @options.session_argument()
 @click.option("--text", "texts", multiple=True, metavar="TEXT", help="Remove this text wherever it stands; may repeat")
+@click.option(
+    "--text-file",
+    type=click.File("r", encoding="utf-8", lazy=False),
+    metavar="FILE",
+    help="Remove each line of this file; `-` is stdin. No text is then in the history of your shell",
+)
 @click.option("--regex", "patterns", multiple=True, metavar="RE2", help="Remove what this pattern matches; may repeat")
 @click.option("--secrets", "with_secrets", is_flag=True, help="Remove keys, tokens and passwords that unspool finds")
 @click.option("--turns", metavar="A..B", help="Remove every text of these turns: `2..5`, `..3`, `4`")
@@ -54,6 +60,7 @@ def redact(
     session: str,
     *,
     texts: tuple[str, ...],
+    text_file: IO[str] | None,
     patterns: tuple[str, ...],
     with_secrets: bool,
     turns: str | None,
@@ -71,10 +78,12 @@ def redact(
 
     \b
     unspool edit redact 945090a1 --secrets --plan
-    unspool edit redact 945090a1 --text 'hunter2' --shred
+    unspool edit redact 945090a1 --text-file secrets.txt --shred
     unspool edit redact 945090a1 --turns 4..5
     """
     folder = data_folder(os.environ)
+    if text_file is not None:
+        texts = (*texts, *_read_texts(text_file))
     with session_argument.open_session(session, options.AccessOptions(config_dirs, no_store=True)) as opened:
         request = RedactionRequest(
             texts,
@@ -120,6 +129,13 @@ def redact(
         _print_applied(plan, report, result)
     if applied is None and not (report.archived or report.rows or report.files or shredded):
         raise NothingFound("nothing to remove was found", hint="search for the text with `unspool search --regex`")
+
+
+def _read_texts(file: IO[str]) -> list[str]:
+    try:
+        return [line.strip() for line in file.read().splitlines() if line.strip()]
+    except UnicodeDecodeError:
+        raise UsageError("the file of texts is not UTF-8", hint="write one text on each line") from None
 
 
 def _read_rules(folder: Path) -> Any:

@@ -72,6 +72,8 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] | None = None
     setting_sources: tuple[str, ...] | None = None
     """Which settings files act: user, project, local; None: all."""
+    skills: tuple[str, ...] | None = None
+    """The skills that the model may use; None: all."""
     plugin_folders: tuple[Path, ...] = ()
     """Folders of plugins that the command line names."""
     given_settings: bytes | None = None

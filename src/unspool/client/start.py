@@ -105,16 +105,18 @@ async def run_headless(options: ChatOptions, runtime: ChatRuntime, complain: Cal
     messages = read_messages(sys.stdin.fileno()) if options.streams_in else None
     # A program of the SDK begins with `initialize`: its agents have to be known when the chat is opened.
     first = await anext(messages, None) if messages is not None else None
-    agents = tuple(parse_agents(options.agents))
+    agents, settings = tuple(parse_agents(options.agents)), options.settings
     if isinstance(first, control_protocol.ControlRequest) and first.subtype == "initialize":
         try:
-            agents += parse_initialization(first.request, remote).agents
+            given = parse_initialization(first.request, remote)
+            agents += given.agents
+            settings = msgspec.structs.replace(settings, skills=given.skills)
         except UsageError as error:
             write(encode_line(control_protocol.error_response(first.id, error.message)))
             raise
     opened = await open_chat.open_chat_from_settings(
         options.start,
-        options.settings,
+        settings,
         runtime,
         remote if options.asks else None,
         agents,

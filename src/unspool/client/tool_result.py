@@ -26,6 +26,8 @@ class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool = False
     extra: tuple[Json, ...] = ()
     """Blocks that follow in a meta line of the user's, as Claude Code does with a PDF."""
+    ends_turn: str | None = None
+    """The text that the turn ends with after this call; None: it continues."""
     names_source: bool = False
     """Whether this line names the call, as that of a skill does (`sourceToolUseID`)."""
     mcp_meta: Json | None = None

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from unspool.display import amount
 from unspool.edit.api import Planned, check_source, edit_as_json
 from unspool.edit.apply import journal, recovery, transaction
 from unspool.edit.apply.journal import Journal
@@ -44,7 +45,7 @@ from unspool.edit.side_files import (
     read_session_text,
 )
 from unspool.edit.verify.verify import verify_edit
-from unspool.errors import Refused, UnspoolError, UsageError
+from unspool.errors import Refused, UnspoolError, UsageError, turn_not_found
 from unspool.files import read_pieces
 from unspool.format import Entry, format_timestamp
 from unspool.home import Session
@@ -115,7 +116,7 @@ def plan_redaction(session: Session, request: RedactionRequest, archived: Iterab
         prepared = prepare_edit(text, Redact(removal), ids)
         destination = Destination(session.path, int(now.timestamp() * 1000), in_place=True)
         planned = Planned(session, prepared, verify_edit(prepared), files, destination, ids.seed)
-        cwds = frozenset(entry.record.cwd for entry in text.entries if isinstance(entry.record.cwd, str))
+        cwds = _list_cwds(text)
         changes = list(_list_changes(planned, removal, whole_files, cwds))
     own_paths = frozenset(map(str, (files.path, *(file.path for file in files.files))))
     elsewhere = list(_find_elsewhere(files, own_paths, removal))
@@ -227,7 +228,7 @@ def _make_removal(
         view = view_session(text)
         chosen = find_turn_lines(view, request.turns)
         if not chosen:
-            raise UsageError(f"no such turns; the session has {len(view.turns)}", hint="use for example `--turns 2..5`")
+            raise turn_not_found(str(request.turns.start), amount(len(view.turns), "turn"))
         lines = {entry.record.uuid for entry in chosen if entry.record.uuid}
         agents = find_turn_agents(text, chosen, read_agent_files(files, session.path.stem))
         whole_files = _find_whole_files(files, chosen)
@@ -252,7 +253,16 @@ def _archived_entries(archived: list[bytes], uuids: set[str]) -> Iterator[Entry]
 def _all_contents(text: SessionText, files: SessionFiles) -> Iterator[bytes]:
     yield text.data
     for file in files.files:
-        yield read_file(file.path)
+        data = read_file(file.path)
+        if file.role == "history":  # secrets of other sessions are theirs
+            cwds = _list_cwds(text)
+            lines = [line for line in data.split(b"\n") if _owns_history_line(line, text.id, cwds)]
+            data = b"\n".join(lines)
+        yield data
+
+
+def _list_cwds(text: SessionText) -> frozenset[str]:
+    return frozenset(entry.record.cwd for entry in text.entries if isinstance(entry.record.cwd, str))
 
 
 def _find_named_files(files: SessionFiles, id: str) -> Iterator[SideFile]:

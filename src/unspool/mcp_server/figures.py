@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import islice
 from typing import Final
 
 from unspool.display import units
-from unspool.errors import Unreadable, UnspoolError, UsageError
+from unspool.errors import UnspoolError, UsageError
 from unspool.mcp_server.answer import one_line
 from unspool.mcp_server.arguments import RunningArguments, SqlArguments, UsageArguments
 from unspool.mcp_server.history import History
-from unspool.store import preferences
-from unspool.store.sql import QueryLimits, SqlEngine, fetch_text_rows
+from unspool.store.sql import fetch_text_rows
 from unspool.store.usage import PERIODS, UsageFigures, parse_request, report_usage
 
-_SQL_SECONDS: Final = 30.0
 _MAX_ROWS: Final = 500
 _CELL: Final = 500
 """Characters of a cell."""
@@ -61,7 +57,7 @@ def _describe_figures(figures: UsageFigures) -> str:
 def run_sql(history: History, given: SqlArguments) -> str:
     """Answer with the rows of a query, which runs in the locked engine."""
     answer = history.begin_answer(given.token_budget)
-    with _open_engine(history) as engine:
+    with history.sql_engine.open() as engine:
         try:
             header, found = fetch_text_rows(engine, given.query, null="NULL")
             rows = list(islice(found, given.offset, given.offset + _MAX_ROWS + 1))
@@ -83,42 +79,14 @@ def run_sql(history: History, given: SqlArguments) -> str:
     return answer.finish()
 
 
-@contextmanager
-def _open_engine(history: History) -> Iterator[SqlEngine]:
-    """Open an engine over the tables of the folders, brought up to date."""
-    from unspool.store.columns import parquet
-
-    parquet.require_sql_libraries()
-    # Only now: they need the libraries of the extra `sql`.
-    from unspool.store.columns import refresh as columns
-    from unspool.store.sql import open_tables
-
-    site = history.site
-    with site.open() as access:
-        if access.database is None:
-            raise Unreadable(
-                "SQL needs the store, which is not available", hint="find the reason with `unspool doctor`"
-            )
-        options = columns.RefreshOptions(
-            prices=site.preferences.prices, price_edition=preferences.price_edition(site.preferences)
-        )
-        columns.refresh_columns(access.database, site.folder, options)
-        with (
-            open_tables(access.database, site.folder, access.roots, site.preferences) as ready,
-            SqlEngine(ready.setup, str(ready.columns), QueryLimits(deadline=_SQL_SECONDS)) as engine,
-        ):
-            yield engine
-
-
 def list_running(history: History, given: RunningArguments) -> str:
     """Answer with what each session is doing now, those that need the user first."""
     from unspool.live.state import BoardGroup, describe_verdict, row_sort_key
 
     answer = history.begin_answer(given.token_budget)
-    history.board.refresh(None)
     now = history.site.now()
     resting = (BoardGroup.ENDED, BoardGroup.IDLE)
-    rows = sorted(history.board.rows(now), key=row_sort_key)
+    rows = sorted(history.read_board(now), key=row_sort_key)
     chosen = [row for row in rows if given.all or row.group not in resting]
     shown = 0
     for row in chosen[:_MAX_RUNNING]:

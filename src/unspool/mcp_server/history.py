@@ -21,18 +21,26 @@ from typing import TYPE_CHECKING, Final
 
 from unspool.errors import AmbiguousSession, NotFound, UnspoolError
 from unspool.mcp_server.answer import BudgetedAnswer, one_line
+from unspool.mcp_server.kept_engine import KeptEngine
 from unspool.store import IN_FOLDER, folder_parameters
 from unspool.store.sync import is_synced
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from unspool.live import Board
+    from unspool.live.state import BoardRow
     from unspool.page import PageView
     from unspool.redact import Redactor
     from unspool.store import StoreAccess
     from unspool.web.serving import OpenSessions, Site
 
 _FRESH_SECONDS: Final = 2.0
-"""After a refresh, for which no other one is started."""
+"""After an update, for which no other one is started; longer if updates take long (`_MAX_SHARE`)."""
+_MAX_SHARE: Final = 0.05
+"""Of the time, that updates may take: checking 7,000 files takes 0.1 s of CPU."""
+_BOARD_SECONDS: Final = 2.0
+"""After which all files are checked again for the live board."""
 _WAIT_SECONDS: Final = 0.1
 """That a call waits for a refresh; the budget of a call is 0.3 seconds."""
 _FIRST_WAIT_SECONDS: Final = 25.0
@@ -49,6 +57,9 @@ class History:
         self.site = site
         self._redactor = redactor
         self._updates = _StoreUpdates(site)
+        self._board_checked = float("-inf")
+        self.sql_engine = KeptEngine(site)
+        """The SQL engine, which stays for some time after a query."""
 
     def begin_answer(self, budget: int, *, updated: bool = True) -> BudgetedAnswer:
         """Return an empty answer with marks of its own; the store is brought up to date first."""
@@ -65,13 +76,23 @@ class History:
         """Let the store be brought up to date; return what a caller should know if it is not complete."""
         return self._updates.wait()
 
-    def close(self) -> None:
-        """Let a running update finish what it writes."""
-        self._updates.join()
+    def warm_up(self) -> None:
+        """Begin to bring the store up to date, and load what most tools need, without waiting for either."""
+        self._updates.start()
+        from unspool.store import catalog, search
+
+        _ = (search.search_corpora, catalog.list_sessions)  # a door loads when a name is used
+
+    def read_board(self, now: datetime) -> list[BoardRow]:
+        """Return what each session is doing; all files are checked at most once in a while, those at work always."""
+        is_due = time.monotonic() - self._board_checked > _BOARD_SECONDS
+        self._board.refresh(None if is_due else ())
+        if is_due:
+            self._board_checked = time.monotonic()
+        return self._board.rows(now)
 
     @cached_property
-    def board(self) -> Board:
-        """The live board, which remembers what it has read."""
+    def _board(self) -> Board:
         from unspool.live import SIGNALS_FOLDER, Board
 
         return Board(self.site.roots, self.site.folder / SIGNALS_FOLDER, clock=self.site.clock)
@@ -134,28 +155,32 @@ class _StoreUpdates:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._ended = float("-inf")
+        self._took = 0.0
+        """Seconds of the last update."""
         self._error: str | None = None
         self._is_complete = False
 
-    def wait(self) -> str | None:
+    def start(self) -> threading.Thread | None:
+        """Start an update, unless one has just ended; return the one that runs."""
         with self._lock:
-            if self._thread is None and time.monotonic() - self._ended > _FRESH_SECONDS:
+            pause = max(_FRESH_SECONDS, self._took / _MAX_SHARE)
+            if self._thread is None and time.monotonic() - self._ended > pause:
                 # A daemon: a server that is told to end must not wait for it. The store survives that.
                 self._thread = threading.Thread(target=self._run, name="store-update", daemon=True)
                 self._thread.start()
-            thread = self._thread
-        if thread is not None:
-            thread.join(_WAIT_SECONDS if self._is_known() else _FIRST_WAIT_SECONDS)
+            return self._thread
+
+    def wait(self) -> str | None:
+        thread = self.start()
+        if thread is not None and not self._is_known():
+            thread.join(_FIRST_WAIT_SECONDS)
+        elif thread is not None and self._took < _WAIT_SECONDS:
+            thread.join(_WAIT_SECONDS)
         if self._error is not None:
             return f"The store could not be updated: {self._error}. Results may be missing."
         if not self._is_known():
             return "The sessions are being read for the first time, so results are missing. Ask again in a minute."
         return None
-
-    def join(self) -> None:
-        thread = self._thread
-        if thread is not None:
-            thread.join(1.0)
 
     def _is_known(self) -> bool:
         """Tell whether the folders were read once: else there is nothing to answer from yet."""
@@ -169,6 +194,7 @@ class _StoreUpdates:
         return self._is_complete
 
     def _run(self) -> None:
+        begun = time.monotonic()
         try:
             self._site.refresh()
             self._error = None
@@ -177,3 +203,4 @@ class _StoreUpdates:
         finally:
             with self._lock:
                 self._ended, self._thread = time.monotonic(), None
+                self._took = self._ended - begun

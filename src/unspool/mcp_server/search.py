@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -41,6 +41,8 @@ from unspool.store.usage import matches_project
 
 _MAX_HITS: Final = 40
 """Of one answer."""
+_MAX_LISTED: Final = 200
+"""Sessions of one list."""
 _DECISION_KINDS: Final = "plan,summary,answer,prompt,title"
 _MAX_WORDS: Final = 6
 _EXCERPT: Final = 700
@@ -278,8 +280,6 @@ def _read_plan(access: StoreAccess, hit: SearchHit) -> list[str]:
 def _list_sessions(history: History, answer: BudgetedAnswer, given: SearchArguments) -> None:
     now, zone = history.site.now(), history.site.zone
     since, until = parse_time_range(given.since, given.until, now, zone)
-    with history.site.open() as access:
-        rows = _read_rows(access)
 
     def is_wanted(row: dict[str, Any]) -> bool:
         time = milliseconds(row["last"])
@@ -289,9 +289,18 @@ def _list_sessions(history: History, answer: BudgetedAnswer, given: SearchArgume
             return time is not None and (since is None or time >= since) and (until is None or time < until)
         return True
 
-    chosen = sorted(filter(is_wanted, rows), key=lambda row: (milliseconds(row["last"]) or 0, row["id"]), reverse=True)
+    count = 0
+
+    def choose(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        nonlocal count
+        wanted = sorted(filter(is_wanted, rows), key=lambda row: (row["last"] or "", row["id"]), reverse=True)
+        count = len(wanted)
+        return wanted[given.offset : given.offset + _MAX_LISTED]
+
+    with history.site.open() as access:
+        chosen = _read_rows(access, choose)
     shown = 0
-    for row in chosen[given.offset :]:
+    for row in chosen:
         parts = [
             f"- session {row['id'][:8]}",
             answer.line(row["title"] or "(no title)", 120),
@@ -304,22 +313,25 @@ def _list_sessions(history: History, answer: BudgetedAnswer, given: SearchArgume
         if not answer.add(" · ".join(part for part in parts if part)):
             break
         shown += 1
-    if not chosen:
+    if not count:
         answer.hint("No sessions.")
         return
-    answer.hint(f"{shown} of {amount(len(chosen), 'session')}, newest first.")
-    if given.offset + shown < len(chosen):
+    answer.hint(f"{shown} of {amount(count, 'session')}, newest first.")
+    if given.offset + shown < count:
         arguments = {name: value for name, value in _asdict(given).items() if name != "offset"}
         answer.hint_call("More", "search_sessions", **arguments, offset=given.offset + shown)
 
 
-def _read_rows(access: StoreAccess) -> list[dict[str, Any]]:
+def _read_rows(
+    access: StoreAccess, choose: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Return the sessions that are chosen; of all others only what is needed to choose is read."""
     if access.database is not None:
-        return list_sessions(access.database, access.roots, access.ledger)
+        return list_sessions(access.database, access.roots, access.ledger, choose, ("project", "cwd"))
     from unspool.export import counts  # only without a store
 
     rows = []
     for session in access.home.sessions():
         with suppress(UnspoolError):  # one that cannot be read costs no other
             rows.append({**counts.session_row(session), "project_key": session.source.project})
-    return rows
+    return choose(rows)

@@ -46,6 +46,8 @@ def create_server(history: History) -> Server[Any]:
     async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
         from unspool.mcp_server.tools import describe_tools
 
+        # A client lists the tools when it has started, some time before it calls one.
+        history.warm_up()
         return types.ListToolsResult.model_validate({"tools": describe_tools()})
 
     async def call_tool(_: Any, request: types.CallToolRequestParams) -> types.CallToolResult:

@@ -46,8 +46,8 @@ TOOLS: Final = {
     ),
     "read_session": HistoryTool(
         "Read a session",
-        "Read an earlier session. Without turn: its outline, with facts and prompts. With turn: the steps of that turn. "
-        "With turn and step: all text of that step, such as the output of a command.",
+        "Read an earlier session. Without turn: its outline, with facts and prompts. With turn: the steps of that "
+        "turn. With turn and step: all text of that step, such as the output of a command.",
         ReadArguments,
         read_session,
     ),

@@ -126,8 +126,8 @@ class ContextBytes(msgspec.Struct):
             size = sum(len(inner.text) for inner in block.blocks if isinstance(inner, Text))
             _add(self.kinds, "images", IMAGE_BYTES * images)
         _add(self.kinds, f"results of {call.name}" if call.name else "results", size)
-        if call.path:
-            _add(self.files, call.path, size)
+        if path := call.path or call.read_path:
+            _add(self.files, path, size)
 
     def add_attachment(self, entry: Entry) -> None:
         """Count what Claude Code puts beside the conversation."""
@@ -213,6 +213,8 @@ class IndexedCall(msgspec.Struct):
     failed: bool = False
     path: str | None = None
     """The file it changed."""
+    read_path: str | None = None
+    """The file it read."""
     alike: bytes = b""
     """A hash of tool and input: the same for calls that ask for the same."""
 
@@ -379,6 +381,8 @@ class SessionIndex:
         call.alike = _digest([block.name, block.input])
         if block.name in EDIT_TOOLS:
             call.path = find_target_path(block.input)
+        elif block.name in _FILE_TOOLS:
+            call.read_path = find_target_path(block.input)
         if block.name in AGENT_TOOLS:
             parsed = parse_input(block.name, block.input)
             if isinstance(parsed, AgentInput) and (parsed.prompt or "").strip():

@@ -26,7 +26,7 @@ from unspool.page.index import IndexedCall, IndexedTurn, SessionIndex
 from unspool.prices import Response
 from unspool.read import Position
 
-EDITION: Final = "page 3"
+EDITION: Final = "page 4"
 """To be changed with whatever an index remembers."""
 FOLDER: Final = "pages"
 MIN_CACHED_BYTES: Final = 8_000_000

@@ -29,7 +29,6 @@ from unspool.web.auth import MAX_FORM_BYTES, AuthMiddleware, RequestGuard
 from unspool.web.connections import thread_limit
 from unspool.web.pages import (
     beside,
-    cost,
     inbox,
     notes,
     palette,
@@ -40,9 +39,9 @@ from unspool.web.pages import (
     share,
     side_documents,
     sql,
-    time,
     usage,
 )
+from unspool.web.pages.analysis import compare, cost, time
 from unspool.web.serving.background import BoardWatcher, StoreRefresher
 from unspool.web.serving.open_sessions import OpenSessions
 from unspool.web.serving.responses import link, notes_link, respond, session_link
@@ -89,6 +88,7 @@ def all_routes() -> list[BaseRoute]:
         notes,
         share,
         cost,
+        compare,
         review,
         time,
         beside,

@@ -27,6 +27,9 @@ CASES: dict[str, list[str]] = {
     "show-file": ["show {id} --file table.py"],
     "stats": ["stats"],
     "stats-session": ["stats {id}"],
+    "compare": ["compare {id} {file}", "compare {id}#1 {id}"],
+    "compare-messages": ["compare {id} {id} --messages"],
+    "compare-groups": ["compare --by model", "compare {id} {id} {id} --by prompt"],
     "usage": [f"usage {period}" for period in (
         "daily", "weekly", "monthly", "session", "model", "project", "branch", "agent", "blocks"
     )],
@@ -68,6 +71,7 @@ CASES: dict[str, list[str]] = {
     "lake-verify": [],
     "lake-status": [],
     "lake-migrate": [],
+    "lake-users": [],
 }  # fmt: skip
 """The documents, and commands that write each. Those without a command have a test of their own below."""
 
@@ -251,6 +255,7 @@ def test_what_a_collector_and_a_lake_say_are_documents(run: Run, tmp_path: Path)
     check("lake-verify", run("lake", "verify", "--lake", lake, "--from", url, "--json").out)
     check("lake-status", run("lake", "status", "--lake", lake, "--from", url, "--json").out)
     check("lake-migrate", run("lake", "migrate", "--lake", lake, "--json").out)
+    check("lake-users", run("lake", "users", "--lake", lake, "--set", "acme/d1=ada", "--json").out)
     check("collect-leave", run("collect", "leave", "--json").out)
     check("sql", run("lake", "sql", "--lake", lake, "SELECT count(*) AS n FROM entries", "--json").out)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -58,7 +59,7 @@ def test_a_session_is_shown_turn_by_turn(run: Run, tmp_path: Path) -> None:
         user("Thanks"),
         assistant(""),
     ).save(tmp_path / "c")
-    done = run("show", path, TZ="UTC")
+    done = run("show", path, TZ="UTC", CLAUDE_CONFIG_DIR=str(tmp_path / "c"))
     assert (done.code, done.err) == (0, "")
     assert done.out == snapshot("""\
 Fix it. Please.
@@ -66,6 +67,7 @@ Fix it. Please.
 /home/me/project · main · 2026-01-05 09:00
 claude-opus-4-5-20251101 · 2.1.325
 2 turns, 5 tool calls, 1 error, $0.06
+resume: cd /home/me/project && claude --resume 00000000-0000-4000-8000-000000000001
 
 1 · 09:00
   > Fix it.
@@ -412,3 +414,28 @@ def test_on_a_terminal_it_is_paged(on_terminal: Callable[..., bytes], tmp_path: 
     paged = on_terminal("show", path, PAGER="sed 's/^/PAGED /'", LINES="4")
     assert b"PAGED   > hi" in re.sub(rb"\x1b\[\d*m", b"", paged)
     assert b"PAGED" not in on_terminal("show", path)
+
+
+def test_the_command_that_resumes_the_session_is_in_the_head_and_in_the_document(run: Run, tmp_path: Path) -> None:
+    made = session(user("Go on"), assistant("Yes."), cwd="/home/me/my shop")
+    path = made.save(tmp_path / "c")
+    done = run("--config-dir", tmp_path / "c", "show", made.id)
+    command = f"cd '/home/me/my shop' && CLAUDE_CONFIG_DIR={tmp_path / 'c'} claude --resume {made.id}"
+    assert f"resume: {command}\n" in done.out
+    document = json.loads(run("--config-dir", tmp_path / "c", "show", made.id, "--json").out)
+    assert document["resume_command"] == command
+    assert (
+        f"resume: cd '/home/me/my shop' && claude --resume {made.id}\n"
+        in run("show", made.id, CLAUDE_CONFIG_DIR=str(tmp_path / "c")).out
+    )
+    path.unlink()
+    gone = run("--config-dir", tmp_path / "c", "show", made.id)
+    assert gone.code == 0
+    assert "resume:" not in gone.out  # Claude Code does not have it any more: `unspool restore` writes it back
+
+
+def test_a_file_outside_of_a_config_folder_has_no_command_that_resumes_it(run: Run, tmp_path: Path) -> None:
+    made = session(user("Go on"), assistant("Yes."))
+    path = tmp_path / f"{made.id}.jsonl"
+    path.write_bytes(made.data)
+    assert "resume:" not in run("show", path).out

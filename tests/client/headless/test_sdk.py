@@ -263,7 +263,10 @@ def test_agents_of_the_sdk_are_started(options: Any, place: Place) -> None:
             {"agents": {"one": sdk.AgentDefinition(description="d", prompt="p", skills=["x"])}},
             "`skills` of the agent `one`",
         ),
-        ({"skills": ["pdf"]}, "`skills` is not supported"),
+        (
+            {"system_prompt": {"type": "preset", "preset": "claude_code", "exclude_dynamic_sections": True}},
+            "`excludeDynamicSections` is not supported",
+        ),
     ],
 )
 def test_what_a_program_registers_and_cannot_be_done_is_refused_by_name(options: Any, more: Any, named: str) -> None:
@@ -379,7 +382,8 @@ def test_structured_output_follows_its_schema_and_is_asked_for_until_it_comes(op
     still = {"expect": {"result": "must have `a`"}, "content": [calls[2]]}
     asked = {"expect": {"anywhere": ["You MUST call the StructuredOutput tool"]}, "content": [calls[0]]}
     made = options(
-        ["I am done.", asked, wrong, still, "Really."], output_format={"type": "json_schema", "schema": schema}
+        ["I am done.", asked, wrong, still, "Not asked for."], output_format={"type": "json_schema", "schema": schema}
     )
     result = query(made)
-    assert (result.structured_output, result.result) == ({"a": "x"}, "Really.")
+    # The turn ends with the output, as in Claude Code: no further request is made.
+    assert (result.structured_output, result.result) == ({"a": "x"}, '{"a":"x"}')

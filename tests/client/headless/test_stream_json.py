@@ -58,7 +58,7 @@ def test_a_block_is_an_assistant_message_of_its_own() -> None:
     (said,) = told(text("Hi"))
     assert said == {
         "type": "assistant",
-        "message": {**MESSAGE, "content": [{"type": "text", "text": "Hi"}]},
+        "message": {**MESSAGE, "stop_reason": None, "content": [{"type": "text", "text": "Hi"}]},
         "parent_tool_use_id": None,
         "session_id": "s",
         "uuid": "u",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +51,42 @@ def test_the_first_object_lists_servers_and_tools(chat: Chat) -> None:
     assert init["mcp_servers"] == [{"name": "things", "status": "connected"}, {"name": "gone", "status": "failed"}]
     assert "mcp__things__add" in init["tools"]
     assert ran.err == "unspool: MCP server `gone` is not connected: `/no/such/program` was not found\n"
+
+
+def test_subagents_use_servers_as_their_definitions_allow(chat: Chat) -> None:
+    def agent(kind: str) -> dict[str, object]:
+        return use("Task", description="d", prompt=f"work as {kind}", subagent_type=kind)
+
+    kinds = {"all": None, "some": ["mcp__things"], "none": ["Read"]}
+    agents = {
+        kind: {"description": "d", "prompt": "p", **({"tools": tools} if tools else {})}
+        for kind, tools in kinds.items()
+    }
+    call = {"content": [use("mcp__things__add", a=1, b=1)]}
+    works = {"content": "Two.", "expect": {"result": "2", "is_error": False}}
+    fails = {"content": "Nothing.", "expect": {"result": "No such tool available"}}
+    script = {
+        "cues": {
+            "go": [{"content": [agent(kind) for kind in kinds]}, "Done."],
+            "work as all": [call, works],
+            "work as some": [call, works],
+            "work as none": [call, fails],
+        }
+    }
+    flags = ("--agents", json.dumps(agents), "--mcp-config", config(things=THINGS))
+    ran = chat(*STREAM, *ALLOW, *flags, script=script)
+    assert ran.objects[-1]["result"] == "Done."
+    said = json.dumps(results(ran.objects))
+    assert (said.count("Two."), said.count("Nothing.")) == (2, 1)
+
+
+def test_a_hook_sees_and_denies_calls_of_servers(chat: Chat) -> None:
+    hook = {"type": "command", "command": "echo not today >&2; exit 2"}
+    settings = json.dumps({"hooks": {"PreToolUse": [{"matcher": "mcp__things__.*", "hooks": [hook]}]}})
+    script = [{"content": [use("mcp__things__add", a=1, b=1)]}, "Done."]
+    flags = ("--settings", settings, "--mcp-config", config(things=THINGS))
+    (denied,) = results(chat(*STREAM, *ALLOW, *flags, script=script).objects)
+    assert "not today" in denied
 
 
 def test_what_no_rule_allows_is_not_called(chat: Chat, place: Place) -> None:
@@ -174,6 +212,7 @@ def test_a_server_that_does_not_start_is_one_line(chat: Chat, way: str, said: st
     assert ran.err.startswith("unspool: MCP server `bad` is not connected: ") or way == "sleeps"
     assert said in ran.err
     assert "\x1b" not in ran.err
+    assert all(line.startswith("unspool: MCP server `") for line in ran.err.splitlines())
     assert ran.objects[-1]["result"] == "Done."
 
 
@@ -194,6 +233,7 @@ def test_a_call_that_a_server_spoils_is_an_error_and_the_chat_goes_on(chat: Chat
     servers = config(things=THINGS, bad=hostile(way))
     ran = chat(*STREAM, *ALLOW, "--mcp-config", servers, script=script, **environment)
     spoiled, good = results(ran.objects)
+    assert ran.err == ""
     assert said in spoiled
     assert good == '{"result":2}'
     assert ran.objects[-1]["result"] == "Done."
@@ -209,7 +249,7 @@ def test_results_of_odd_kinds_harm_nothing(chat: Chat) -> None:
         script = [{"content": [use("mcp__bad__call")]}, "Done."]
         ran = chat(*STREAM, *ALLOW, "--mcp-config", config(bad=hostile(way)), script=script)
         assert said in json.dumps(results(ran.objects))
-        assert "\x1b" not in ran.out
+        assert ("\x1b" in ran.out, ran.err) == (False, "")
         assert ran.objects[-1]["result"] == "Done."
 
 
@@ -220,6 +260,42 @@ def test_schemas_that_the_api_would_refuse_are_replaced(chat: Chat) -> None:
     assert ran.err.count("is replaced: ") == 4
     assert ran.err.count("it is not used") == 2
     assert ran.objects[-1]["result"] == "Hi."
+
+
+class Wrong(http.server.BaseHTTPRequestHandler):
+    """Answers each request with what its path names."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        status = {"/401": 401, "/500": 500}.get(self.path, 200)
+        self.send_response(status)
+        self.send_header("content-type", "text/html" if self.path == "/html" else "application/json")
+        self.end_headers()
+        try:
+            while self.path == "/endless":
+                self.wfile.write(b"x" * 1_000_000)
+            self.wfile.write(b"<html>\x1b[2J</html>" if self.path == "/html" else b'{"jsonrpc": 5}')
+        except OSError:
+            pass  # the other end has had enough
+
+    do_GET = do_POST  # noqa: N815 the name is that of the library
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("path", ["401", "500", "html", "json", "endless"])
+def test_an_address_that_answers_something_else_is_one_line(chat: Chat, path: str) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Wrong) as pages:
+        threading.Thread(target=pages.serve_forever, daemon=True).start()
+        server = {"type": "http", "url": f"http://127.0.0.1:{pages.server_port}/{path}"}
+        ran = chat("-p", "go", "--mcp-config", config(bad=server), script=["Hi."])
+        pages.shutdown()
+    assert ran.out == "Hi.\n"
+    assert ran.err.startswith("unspool: MCP server `bad` is not connected: ")
+    assert ran.err.count("\n") == 1
+    assert "\x1b" not in ran.err
+    assert {"401": "it needs a login", "500": "HTTP status 500"}.get(path, "") in ran.err
 
 
 def test_a_list_that_never_ends_is_cut(chat: Chat) -> None:

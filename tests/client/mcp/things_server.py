@@ -69,10 +69,12 @@ def main() -> None:
         server.run()
         return
     transport, port_file = sys.argv[1:]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    Path(port_file).write_text(str(port))
+    note = Path(port_file)
+    if not note.exists():  # one that is started again takes the same port
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            note.write_text(str(free.getsockname()[1]))
+    port = int(note.read_text())
     if transport == "sse":
         server.run("sse", host="127.0.0.1", port=port)
     else:

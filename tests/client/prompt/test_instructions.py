@@ -174,5 +174,6 @@ def test_a_file_of_megabytes_is_read_as_far_as_it_is_used(scope: InstructionScop
     loaded = load_instructions(scope)
     assert loaded.texts[0].text == text[:40_000]
     assert loaded.problems == (
-        f"`{scope.root / 'CLAUDE.md'}` is too long: the first 40,000 characters of 2,400,010 bytes are used",
+        f"`{scope.root / 'CLAUDE.md'}` is too long: the first 40,000 characters of 2,400,010 bytes are used; "
+        "shorten it, or move parts to the folders they are about",
     )

@@ -42,10 +42,27 @@ def test_the_bell_calls_when_a_question_waits(open_chat: Open, place: Place) -> 
         terminal.say("go")
         terminal.see("Allow this?")
         terminal.until(lambda: b"\a" in terminal.sent, "no bell")
-        rung = terminal.sent.count(b"\a")
         terminal.answer(ESCAPE, "Allow this?")
-        terminal.see("interrupted")
-        terminal.until(lambda: terminal.sent.count(b"\a") > rung, "the end of the turn did not call")
+
+
+def test_the_bell_calls_at_the_end_of_a_long_turn_only(open_chat: Open, place: Place) -> None:
+    place.config.mkdir()
+    gate = place.root / "gate"
+    script = ["Quick.", {"content": "At last.", "until": str(gate)}]
+    settings = place.config / "settings.json"
+    settings.write_text(json.dumps({"messageIdleNotifThresholdMs": 3_600_000}))
+    with open_chat(script) as terminal:
+        terminal.say("go")
+        terminal.see("Quick.", "$0.")
+        assert b"\a" not in terminal.sent
+        settings.write_text(json.dumps({"messageIdleNotifThresholdMs": 1}))
+        terminal.say("/theme dark")  # reads the settings again
+        terminal.see("theme: dark")
+        terminal.say("and?")
+        terminal.see("Esc interrupts")
+        gate.touch()
+        terminal.see("At last.")
+        terminal.until(lambda: b"\a" in terminal.sent, "no bell")
 
 
 def test_a_notification_is_one_safe_line() -> None:

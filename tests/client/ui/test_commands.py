@@ -29,7 +29,7 @@ def trust(place: Place) -> None:
 
 
 def test_the_status_line_is_what_a_command_prints_first(open_chat: Open, place: Place) -> None:
-    command = "cat > status.json; printf '\\033[31mmy \\033]0;owned\\007line\\nsecond\\n'"
+    command = "cat > new.json; mv new.json status.json; printf '\\033[31mmy \\033]0;owned\\007line\\nsecond\\n'"
     settings(place, statusLine={"type": "command", "command": command})
     trust(place)
     with open_chat([{"content": "Hello.", "usage": {"input_tokens": 1234, "output_tokens": 5}}]) as terminal:
@@ -97,6 +97,14 @@ def test_agents_and_hooks_are_listed(open_chat: Open, chat: Chat, place: Place) 
         terminal.say("/hooks")
         terminal.see("PreToolUse\n    [Bash] true")
     assert "[Bash] true" in chat("-p", "/hooks", script=["x"]).out
+
+
+def test_permission_rules_are_narrowed_by_words(chat: Chat, place: Place) -> None:
+    settings(place, permissions={"allow": ["Bash(ls:*)", "Edit"], "deny": ["Bash(rm:*)"]})
+    shown = chat("-p", "/permissions bash DENY", script=["x"]).out
+    assert "deny   Bash(rm:*)  (user)" in shown
+    assert "Bash(ls:*)" not in shown
+    assert "2 other rules; list all with `/permissions`" in shown
 
 
 def test_init_asks_the_model_for_instructions(open_chat: Open) -> None:

@@ -93,6 +93,19 @@ def test_the_tables_are_those_that_would_be_made_without_bundles(lake: TestLake,
     assert anew.everything() == lake.everything()
 
 
+def test_a_segment_that_was_damaged_and_is_repaired_is_read_again(lake: TestLake, world: World) -> None:
+    device = lake.device()
+    grow(world, device, 12)
+    names = sorted(found.name for found in lake.place.names("segments"))
+    whole = lake.place.get(names[9])
+    assert whole is not None
+    lake.place.overwrite(names[9], whole[:-5])
+    assert len(lake.ingest().bad) == 1
+    lake.place.overwrite(names[9], whole)
+    assert lake.ingest().bad == ()
+    assert lake.lines() == expected(world.root)
+
+
 def test_a_vacuum_removes_old_bundles(lake: TestLake, world: World) -> None:
     grow(world, lake.device(), 12)
     lake.ingest()

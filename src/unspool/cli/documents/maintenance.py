@@ -686,3 +686,19 @@ class LakeMigrateDocument(JsonDocument):
     """Columns that were added, as `table.column`."""
     is_current: bool
     """Whether a new lake would have the same version."""
+
+
+class BoundDevice(JsonObject):
+    """A device that is bound to a user."""
+
+    device: str
+    """The device, as `org/device`."""
+    user: str
+    """Its user."""
+
+
+class LakeUsersDocument(JsonDocument):
+    """The devices that are bound to users (`lake users`)."""
+
+    items: list[BoundDevice]
+    """The devices."""

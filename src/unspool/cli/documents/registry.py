@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from unspool.cli.documents import base, lists, maintenance, sessions
+from unspool.cli.documents import base, comparisons, lists, maintenance, sessions
 
 DOCUMENTS: Final = MappingProxyType(
     {
@@ -19,6 +19,9 @@ DOCUMENTS: Final = MappingProxyType(
         "show-file": sessions.ShowFileDocument,
         "stats": sessions.StatsDocument,
         "stats-session": sessions.StatsSessionDocument,
+        "compare": comparisons.CompareDocument,
+        "compare-messages": comparisons.CompareMessagesDocument,
+        "compare-groups": comparisons.CompareGroupsDocument,
         "usage": lists.UsageDocument,
         "usage-explain": lists.UsageExplanationDocument,
         "search": lists.SearchDocument,
@@ -60,9 +63,12 @@ DOCUMENTS: Final = MappingProxyType(
         "lake-verify": maintenance.LakeVerifyDocument,
         "lake-status": maintenance.LakeStatusDocument,
         "lake-migrate": maintenance.LakeMigrateDocument,
+        "lake-users": maintenance.LakeUsersDocument,
     }
 )
 """The documents, by the name in their `schema` field."""
+
+_MODULES: Final = (base, comparisons, lists, sessions, maintenance)
 
 
 def make_schema(name: str) -> dict[str, Any]:
@@ -92,13 +98,13 @@ def descriptions() -> dict[str, dict[str, str]]:
     """Return the sentence below each field, by class and by the field's name in JSON."""
     # Python does not keep the strings below attributes: they are read from the source.
     own: dict[str, dict[str, str]] = {}
-    for module in (base, lists, sessions, maintenance):
+    for module in _MODULES:
         for node in ast.parse(inspect.getsource(module)).body:
             if isinstance(node, ast.ClassDef):
                 own[node.name] = _own_descriptions(node)
     found = {}
     for name in own:
-        struct = next(getattr(module, name) for module in (base, lists, sessions, maintenance) if hasattr(module, name))
+        struct = next(getattr(module, name) for module in _MODULES if hasattr(module, name))
         merged: dict[str, str] = {}
         for parent in reversed(struct.__mro__):
             merged |= own.get(parent.__name__, {})

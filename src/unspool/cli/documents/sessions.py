@@ -122,6 +122,8 @@ class ShowDocument(SessionHead):
     """Tokens of models without a price, which are not in the cost."""
     context_tokens: int | None
     """Tokens in the prompt of its last request."""
+    resume_command: str | None
+    """Command that resumes it in Claude Code; null if Claude Code does not have its file any more."""
     turns: list[ShowTurn]
     """The turns, or those that `--turn` names."""
     agents: list[ShowAgent]

@@ -8,6 +8,7 @@ Rules
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -19,7 +20,7 @@ import click
 from unspool.cli import options, output
 from unspool.cli.query.show_file import print_file_versions
 from unspool.cli.session_argument import SessionCost, open_session_in_folders, parse_turns, read_session_cost
-from unspool.display import clean_line, truncate, units
+from unspool.display import clean_line, resume_command, truncate, units
 from unspool.errors import NothingFound, UsageError, conflicting_options
 from unspool.export import (
     DEPTH_NAMES,
@@ -44,6 +45,7 @@ from unspool.export import (
 from unspool.format import Entry, parse_local_time
 from unspool.graph import Turn, describe_target, first_line
 from unspool.home import Session
+from unspool.paths import config_folder
 
 _MAX_LINES = 8
 """How many lines of a diff, an error or an output are shown without `--depth all`."""
@@ -106,7 +108,8 @@ def show(
 
             cost = read_session_cost(opened, folders, access)
             sections = _select_sections(opened, turn)
-            output.write_document("show", session_document(opened, sections, Depth[depth.upper()], cost))
+            resume = find_resume_command(opened)
+            output.write_document("show", session_document(opened, sections, Depth[depth.upper()], cost, resume))
         else:
             cost = _UNKNOWN_COST if turn else read_session_cost(opened, folders, access)
             _print_session(opened, Depth[depth.upper()], turn, cost, as_tree=as_tree)
@@ -142,6 +145,17 @@ def _select_sections(session: Session, turn: str | None) -> list[Section]:
         return sections
     numbers = parse_turns(session, turn, "turn")
     return [section for section in sections if section.number in numbers]
+
+
+def find_resume_command(session: Session) -> str | None:
+    """Return the command that resumes a session in Claude Code; None if Claude Code does not have it."""
+    path = session.own_path
+    # Claude Code finds sessions only in its config folder, and no file that only the archive has.
+    if session.is_missing or path.parent.parent.name != "projects" or not path.is_file():
+        return None
+    own, usual = path.parents[2], config_folder(None, os.environ)
+    is_usual = own in (usual, usual.resolve())
+    return resume_command(session.id, session.cwd, None if is_usual else str(own))
 
 
 class StyledText(NamedTuple):
@@ -186,6 +200,7 @@ class TranscriptRenderer:
             [session.cwd or session.project or "", facts.branch or "", when],
             [", ".join(facts.models), ", ".join(facts.versions)],
             [", ".join(numbers)],
+            [f"resume: {command}" if (command := find_resume_command(session)) else ""],
         ]
         lines = [[StyledText(session.title or "(no title)", bold=True)]]
         lines += [

@@ -29,8 +29,10 @@ from unspool.home import Session
 Json: TypeAlias = dict[str, Any]
 
 
-def session_document(session: Session, sections: Iterable[Section], depth: Depth, cost: SessionCost) -> Json:
-    """Return a session with some of its turns, as much of them as a depth shows."""
+def session_document(
+    session: Session, sections: Iterable[Section], depth: Depth, cost: SessionCost, resume: str | None
+) -> Json:
+    """Return a session with some of its turns, as much of them as a depth shows; `resume` is the command for it."""
     facts = session.facts
     writer = _StepWriter(session, depth)
     return {
@@ -42,6 +44,7 @@ def session_document(session: Session, sections: Iterable[Section], depth: Depth
         "cost_micros": cost.micros,
         "unpriced_tokens": cost.unpriced_tokens,
         "context_tokens": facts.context_tokens,
+        "resume_command": resume,
         "turns": [writer.turn(section) for section in sections],
         "agents": [
             {

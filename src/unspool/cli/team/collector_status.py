@@ -53,7 +53,9 @@ def _read_rows(folder: Path) -> list[dict[str, Any]]:
                     "lines": sum(stream.lines for stream in sent),
                     "pending": len(waiting),
                     "pending_bytes": sum(segment.size for segment in waiting),
-                    "confirmed_at": None if last is None else f"{datetime.fromtimestamp(last / 1000, UTC):%FT%TZ}",
+                    "confirmed_at": None
+                    if last is None
+                    else f"{datetime.fromtimestamp(last / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}",
                 }
             )
     return rows

@@ -204,6 +204,34 @@ def verify(ctx: click.Context, url: str, source: str, *, full: bool, as_json: bo
 
 @lake.command()
 @_LAKE
+@click.option("--set", "bound", metavar="ORG/DEVICE=USER", multiple=True, help="Bind a device to a user; repeatable")
+@click.option("--remove", "unbound", metavar="ORG/DEVICE", multiple=True, help="Remove a binding; repeatable")
+@options.json_option
+def users(url: str, bound: tuple[str, ...], unbound: tuple[str, ...], as_json: bool) -> None:
+    """List or change which user each device belongs to.
+
+    A segment names its own user, and a device can write any name. Where a device is bound here, an ingest uses this
+    user instead, and `lake verify` reports the difference.
+    """
+    require_extras("sql", "team")
+    from unspool.collect.lake import bind_users, open_lake, read_users
+
+    changes: dict[str, str | None] = dict(options.parse_assignments(bound))
+    changes |= dict.fromkeys(unbound)
+    for device in changes:
+        if not all(device.partition("/")) or device.count("/") != 1:
+            raise UsageError(f"not a device: `{device}`", hint="use `ORG/DEVICE`, as in `unspool lake status`")
+    opened = open_lake(url, os.environ)
+    devices = bind_users(opened, changes) if changes else read_users(opened)
+    if as_json:
+        items = [{"device": device, "user": user} for device, user in devices.items()]
+        output.write_document("lake-users", {"items": items})
+    else:
+        output.print_pairs(devices.items(), indent=0)
+
+
+@lake.command()
+@_LAKE
 @options.json_option
 def migrate(url: str, as_json: bool) -> None:
     """Add the columns that came since the lake was created, and say what else has changed.

@@ -99,6 +99,8 @@ def _parse_prompt(content: str | list[Any], value: Json) -> UserMessage | Invali
     if not content or (isinstance(content, str) and not content.strip()):
         return InvalidInput("the message is empty")
     uuid = value.get("uuid")
+    if value.get("client_composed") is True and isinstance(content, str):
+        content = [{"type": "text", "text": content}]  # to be sent as it is: no command, no `@file`
     return UserMessage(content, uuid if isinstance(uuid, str) else None)
 
 
@@ -186,7 +188,8 @@ class RemoteUser(ControlChannel):
                 # Rules that deny judge it once more before it runs.
                 return msgspec.structs.replace(answered, input=None if input == request.input else input)
             case _:
-                return PermissionAnswer(allowed=False, words="`updatedInput` of the permission response is no object")
+                words = "`updatedInput` of the permission response is not an object"
+                return PermissionAnswer(allowed=False, words=words)
 
     async def ask_questions(self, questions: tuple[UserQuestion, ...]) -> dict[str, str] | None:
         """Ask the program for the answers to questions."""

@@ -22,7 +22,7 @@ from unspool.errors import UsageError
 
 CALLBACK_TIMEOUT = 60.0
 """In seconds, as the SDK documents it for its callbacks."""
-_UNDERSTOOD = frozenset({"subtype", "hooks", "agents", "forwardSubagentText"})
+_UNDERSTOOD = frozenset({"subtype", "hooks", "agents", "skills", "forwardSubagentText"})
 """Fields of the request; what subagents say is always forwarded."""
 
 
@@ -31,6 +31,8 @@ class Initialization(NamedTuple):
 
     hooks: tuple[RegisteredHook, ...] = ()
     agents: tuple[AgentDefinition, ...] = ()
+    skills: tuple[str, ...] | None = None
+    """The skills that the model may use; None: all."""
 
 
 class CallbackHook:
@@ -65,8 +67,13 @@ def parse_initialization(request: Json, channel: ControlChannel) -> Initializati
     for name, value in request.items():
         if name not in _UNDERSTOOD and value not in (None, False, [], {}, ""):
             raise UsageError(f"`{name}` is not supported", hint="leave the option out")
+    skills = request.get("skills")
+    if skills is not None and not (isinstance(skills, list) and all(isinstance(name, str) for name in skills)):
+        raise UsageError("`skills` is not a list of names")
     return Initialization(
-        tuple(_parse_hooks(request.get("hooks"), channel)), tuple(parse_agents(request.get("agents")))
+        tuple(_parse_hooks(request.get("hooks"), channel)),
+        tuple(parse_agents(request.get("agents"))),
+        None if skills is None else tuple(skills),
     )
 
 

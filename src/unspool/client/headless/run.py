@@ -47,6 +47,10 @@ class HeadlessRun:
         self._output, self._write, self._complain, self._new_id = output, write, complain, new_id
         self._replay = replay
         self._is_initialized = False
+        self._unreplayed: tuple[str | list[Json], str | None] | None = None
+        """The prompt of the turn until it is repeated to the program, and the uuid that the program gave it."""
+        self._prompt_lines: dict[str, str] = {}
+        """The lines of prompts, by the uuids that the program gave them."""
         self._structured: Json | None = None
         """The structured output of this turn."""
         self._encoder = StreamJsonEncoder(self._chat.session_id, new_id, partial=partial)
@@ -56,6 +60,8 @@ class HeadlessRun:
         self._is_running = False
         self._prompts: asyncio.Queue[control_protocol.UserMessage | None] = asyncio.Queue()
         """Prompts that wait for their turn; None: no more will come."""
+        self._starting: asyncio.Future[None] | None = None
+        """The wait for MCP servers."""
         self._changes: set[asyncio.Future[None]] = set()
         """Changes of MCP servers that are under way."""
 
@@ -84,21 +90,43 @@ class HeadlessRun:
 
     async def _turn(self, prompt: str | list[Json], uuid: str | None = None) -> None:
         self._failed = self._ended = self._structured = None
-        servers = self._chat.services.mcp
-        await servers.wait_started()
-        for problem in servers.take_problems():
-            self._complain(problem, None)
+        await self._wait_for_servers()
+        if self._is_stopped():
+            return
         if self._output == "stream-json":
             self._print(self._init_object())
-            if self._replay:
-                self._print(self._replay_object(prompt, uuid))
+        self._unreplayed = (prompt, uuid)
         self._is_running = True
         try:
             await slash_commands.run_turn(self._opened, prompt, self._report)
         finally:
             self._is_running = False
 
+    async def _wait_for_servers(self) -> None:
+        """Wait until all MCP servers have started or failed, or a signal comes; say what went wrong with them."""
+        servers = self._chat.services.mcp
+        if servers:
+            self._starting = asyncio.ensure_future(servers.wait_started())
+            await asyncio.wait({self._starting})
+            for problem in servers.take_problems():
+                self._complain(problem, None)
+
+    def _replay_prompt(self, line: str | None) -> None:
+        """Repeat the prompt of the turn, with the uuid of its line unless the program has given it one."""
+        unreplayed, self._unreplayed = self._unreplayed, None
+        if unreplayed is None:
+            return
+        prompt, uuid = unreplayed
+        if uuid is not None and line is not None:
+            self._prompt_lines[uuid] = line
+        if self._replay and self._output == "stream-json":
+            self._print(self._replay_object(prompt, uuid or line))
+
     def _report(self, event: events.ChatEvent) -> None:
+        if type(event) is events.TurnBegan:
+            self._replay_prompt(event.uuid)
+        elif type(event) is events.TurnEnded:  # a command of ours has no line of its own
+            self._replay_prompt(None)
         if type(event) is events.TurnFailed:
             self._failed = event
         elif type(event) is events.TurnEnded:
@@ -147,9 +175,10 @@ class HeadlessRun:
                     self._chat.steer(text)
                 case control_protocol.UserMessage():
                     self._prompts.put_nowait(message)
-                case control_protocol.ControlRequest(subtype="mcp_reconnect" | "mcp_toggle"):
+                case control_protocol.ControlRequest(subtype="mcp_reconnect" | "mcp_toggle" | "stop_task" as subtype):
                     # In a task of its own: a server inside the program answers through this very loop.
-                    changing = asyncio.ensure_future(self._change_server(message))
+                    change = self._stop_task if subtype == "stop_task" else self._change_server
+                    changing = asyncio.ensure_future(change(message))
                     self._changes.add(changing)
                     changing.add_done_callback(self._changes.discard)
                 case control_protocol.ControlRequest():
@@ -182,6 +211,10 @@ class HeadlessRun:
                 case {"subtype": "mcp_status"}:
                     listed = [_server_as_json(state) for state in self._chat.services.mcp.states()]
                     return control_protocol.success_response(control.id, {"mcpServers": listed})
+                case {"subtype": "rewind_files", "user_message_id": str(uuid)}:
+                    if self._is_running:
+                        raise UsageError("files cannot be rewound during a turn")
+                    self._chat.rewind(self._prompt_lines.get(uuid, uuid), conversation=False, files=True)
                 case {"subtype": "get_context_usage"}:
                     used, limit = self._chat.window_state
                     return control_protocol.success_response(control.id, {"totalTokens": used, "maxTokens": limit})
@@ -206,6 +239,18 @@ class HeadlessRun:
             self._print(control_protocol.error_response(control.id, error.message))
         else:
             self._print(control_protocol.success_response(control.id))
+
+    async def _stop_task(self, control: control_protocol.ControlRequest) -> None:
+        """End a background command or agent, and print the response."""
+        tasks, id = self._chat.context.tasks, str(control.request.get("task_id", ""))
+        task = tasks.get(id)
+        if task is None or task.ended.is_set():
+            self._print(control_protocol.error_response(control.id, f"no running task has the id {id}"))
+            return
+        await task.stop()
+        if not task.ended.is_set():
+            tasks.end(task, "killed")
+        self._print(control_protocol.success_response(control.id))
 
     def _initialize(self, request: Json, remote: control_protocol.ControlChannel | None) -> None:
         """Register the hooks of the program; its agents were given when the chat was opened."""
@@ -276,6 +321,8 @@ class HeadlessRun:
             raise KeyboardInterrupt
         self._signal = number
         self._prompts.put_nowait(None)
+        if self._starting is not None:
+            self._starting.cancel()
         self._chat.interrupt()
 
     def _is_stopped(self) -> bool:

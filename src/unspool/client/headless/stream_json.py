@@ -28,6 +28,8 @@ _RESULT_SUBTYPES = {
     "interrupted": "error_during_execution",
     "failed": "error_during_execution",
 }
+_TERMINAL_REASONS = {"interrupted": "aborted_streaming", "max_steps": "max_turns", "failed": "model_error"}
+"""Claude Code's words for why a turn has ended; `completed` for all others."""
 _LIMIT_MESSAGES = {
     "max_steps": "reached the maximum number of turns",
     "max_cost": "reached the maximum cost",
@@ -44,6 +46,8 @@ class StreamJsonEncoder:
         self._session_id = session_id
         self._new_id = new_id
         self._frame_builder = _FrameBuilder() if partial else None
+        self._message_id: str | None = None
+        """Of the message whose frames are printed."""
         self._open: set[str] = set()
         self._failed: events.TurnFailed | None = None
 
@@ -53,7 +57,9 @@ class StreamJsonEncoder:
             case events.BlockDone():
                 # The `assistant` object stands before the end of its block in the stream, as Claude Code prints it.
                 yield from self._partial_objects(event)
-                yield self._message("assistant", {**event.message, "content": [event.block]}, event.uuid)
+                # The stop reason of a message is not known yet when Claude Code prints its blocks.
+                said = {**event.message, "stop_reason": None, "content": [event.block]}
+                yield self._message("assistant", said, event.uuid)
                 yield from self._stop_block()
             case events.CallBegan():
                 self._open.add(event.id)
@@ -69,7 +75,9 @@ class StreamJsonEncoder:
                     words = INTERRUPTED_CALL if self._open else INTERRUPTED
                     said = {"role": "user", "content": [{"type": "text", "text": words}]}
                     yield self._message("user", said, self._new_id())
-                yield result_object(event, self._failed, self._session_id, self._new_id())
+                result = result_object(event, self._failed, self._session_id, self._new_id())
+                in_tools = event.ending == "interrupted" and self._open
+                yield {**result, "terminal_reason": "aborted_tools"} if in_tools else result
             case events.TurnBegan():
                 self._open, self._failed = set(), None
             case (
@@ -129,6 +137,8 @@ class StreamJsonEncoder:
                 pass
 
     def _partial_objects(self, event: events.ChatEvent) -> Iterator[Json]:
+        if self._frame_builder and type(event) is events.StepBegan:
+            yield self._system("status", status="requesting")
         for frame in self._frame_builder.frames(event) if self._frame_builder else ():
             yield self._stream_event(frame)
 
@@ -137,8 +147,10 @@ class StreamJsonEncoder:
             yield self._stream_event(self._frame_builder.stop())
 
     def _stream_event(self, frame: Json) -> Json:
+        if frame["type"] == "message_start":
+            self._message_id = frame["message"]["id"]
         head = {"type": "stream_event", "event": frame, "session_id": self._session_id}
-        return {**head, "parent_tool_use_id": None, "uuid": self._new_id()}
+        return {**head, "parent_tool_use_id": None, "uuid": self._new_id(), "api_message_id": self._message_id}
 
     def _message(self, kind: str, message: Json, uuid: str, parent: str | None = None) -> Json:
         head = {"type": kind, "message": message, "parent_tool_use_id": parent}
@@ -230,7 +242,7 @@ def result_object(ended: events.TurnEnded, failed: events.TurnFailed | None, ses
     value = {
         "type": "result",
         "subtype": subtype,
-        "is_error": subtype != "success" and ended.ending != "interrupted",
+        "is_error": subtype != "success",
         "duration_ms": ended.duration_ms,
         "duration_api_ms": ended.api_ms,
         "num_turns": ended.steps,
@@ -242,6 +254,7 @@ def result_object(ended: events.TurnEnded, failed: events.TurnFailed | None, ses
         "usage": ended.usage,
         "modelUsage": {name: _model_usage(name, usage) for name, usage in ended.models.items()},
         "permission_denials": list(ended.denials),
+        "terminal_reason": _TERMINAL_REASONS.get(ended.ending, "completed"),
         "uuid": new_id,
     }
     return {**value, "errors": [message] if message else []} if subtype != "success" else value

@@ -18,7 +18,7 @@ from unspool.client.prompt.custom_commands import CustomCommand, expand_command
 from unspool.client.protocols import PermissionRequest
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import Json
-from unspool.client.tools.registry import run_tool
+from unspool.client.tools.registry import check_input, run_tool
 
 if TYPE_CHECKING:
     from unspool.client.chat import Chat
@@ -69,6 +69,13 @@ class CommandCalls(NamedTuple):
                 is_allowed, level = answer.allowed, "edit" if answer.sandboxed else None
                 if is_allowed:
                     keep_answered_rule(answer, self.permissions)
+                if is_allowed and answer.input is not None and answer.input != input:
+                    # Whoever answers may change the call, but not into one that a rule denies.
+                    input = answer.input
+                    if check_input(tool, input) is not None:
+                        return f"({name}: not run, its input was changed into one that is not valid)"
+                    decision = self.permissions.judge(name, input, context)
+                    is_allowed = decision.behaviour != "deny"
         if not is_allowed:
             return f"({tool.target(input)}: not allowed, {decision.why})"
         set_sandbox_level(context, call.id, level)

@@ -151,10 +151,13 @@ class AgentLoop:
         raise TurnStopped("hook_stopped", text)
 
     async def _is_over(self) -> bool:
-        """Tell whether the turn ends here: the model has finished, or a hook ends it."""
+        """Tell whether the turn ends here: the model has finished, or a hook or a call ends it."""
         if self.tools.stopped is not None:
             self._ending, self._text = "hook_stopped", self.tools.stopped
             return True
+        if (text := self.tools.final_text) is not None:
+            self._ending, self._text = "end_turn", text
+            return not await self._is_sent_back()
         return self._is_finished() and not await self._is_sent_back()
 
     async def _is_sent_back(self) -> bool:

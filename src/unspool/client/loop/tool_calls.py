@@ -93,6 +93,8 @@ class ToolRunner:
     """Whether calls of the last response have no result yet."""
     denials: list[Json] = field(default_factory=list, init=False)
     """The calls of this turn that were not allowed."""
+    final_text: str | None = field(default=None, init=False)
+    """The text that the turn ends with, if a call of the last response ended it."""
     stopped: str | None = field(default=None, init=False)
     """Why a hook ended the turn; None: none did."""
     _reasons: dict[str, str] = field(default_factory=dict, init=False)
@@ -106,7 +108,7 @@ class ToolRunner:
         pending = [self._parse_call(block) for block in blocks]
         results: dict[str, ToolOutcome] = {id: _malformed_outcome(text) for id, text in malformed.items()}
         self._reasons.clear()
-        self.stopped = None
+        self.stopped = self.final_text = None
         self._jobs, self._is_stopped, self.is_running = {}, False, True
         try:
             for batch in _batches([call for call in pending if call.id not in results]):
@@ -300,6 +302,7 @@ class ToolRunner:
             self._write(call, results.get(call.id) or ended.get(call.id) or rejected)
 
     def _write(self, call: RequestedCall, outcome: ToolOutcome) -> None:
+        self.final_text = outcome.ends_turn or self.final_text
         uuid = self.transcript.write_result(call.id, outcome)
         ended = events.CallEnded(
             id=call.id,

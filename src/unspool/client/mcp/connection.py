@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +36,8 @@ _CALL_MS = 100_000_000
 _MAX_RESTARTS = 3
 _MAX_PAGES = 50
 _MAX_PROBLEM = 300
+_SESSION_UNKNOWN = 404
+"""The HTTP status with which a server that was started again refuses an earlier session."""
 _STOP_SECONDS = 5.0
 """How long to wait for a server that is stopped; its process is ended after two."""
 
@@ -56,6 +59,8 @@ class ServerConnection:
         """Set when the start has succeeded or failed."""
         self._session: ClientSession | None = None
         self._restarts = 0
+        self._restarting = asyncio.Lock()
+        """Held while it is started again: calls may run side by side."""
         self._changed = asyncio.Event()
         """Set when the server says that what it offers has changed."""
 
@@ -85,9 +90,10 @@ class ServerConnection:
 
     async def reconnect(self) -> None:
         """Disconnect and connect again; return when that has succeeded or failed."""
-        await self.stop("pending")
-        self._restarts = 0
-        self.start()
+        async with self._restarting:
+            await self.stop("pending")
+            self._restarts = 0
+            self.start()
         await self.wait_settled()
 
     async def call_tool(self, name: str, input: Json, on_progress: Callable[[Json], None]) -> Json:
@@ -136,6 +142,7 @@ class ServerConnection:
         assert task is not None
         seconds = _milliseconds(self._context.environment, "MCP_TOOL_TIMEOUT", _CALL_MS) / 1000
         job = asyncio.ensure_future(request(session))
+        job.add_done_callback(_take_exception)
         ending = asyncio.ensure_future(end.event.wait())
         try:
             await asyncio.wait({job, ending, task}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -147,6 +154,8 @@ class ServerConnection:
             if not job.done():
                 raise ServerEnded(f'MCP server "{self.server.name}" {what}: {self._describe_end(end)}')
             if (error := job.exception()) is not None:
+                if end.http_status == _SESSION_UNKNOWN or _is_closed(error):
+                    end.end("")  # the next call connects again
                 raise ServerEnded(self._describe_failure(error, end)) from None
             return job.result()
         finally:
@@ -165,13 +174,14 @@ class ServerConnection:
     async def _ensure_connected(self) -> None:
         if self.status == "disabled":
             raise ServerEnded(f'MCP server "{self.server.name}" is disabled')
-        if self._end.event.is_set() and self._task is not None:
-            # It has ended, and its process is still being cleared away.
-            await asyncio.wait({self._task}, timeout=_STOP_SECONDS)
-        if self.status == "failed" and self._restarts < _MAX_RESTARTS:
-            self._restarts += 1
-            await self.stop("pending")
-            self.start()
+        async with self._restarting:
+            if self._end.event.is_set() and self._task is not None:
+                # It has ended, and its process is still being cleared away.
+                await asyncio.wait({self._task}, timeout=_STOP_SECONDS)
+            if self.status == "failed" and self._restarts < _MAX_RESTARTS:
+                self._restarts += 1
+                await self.stop("pending")
+                self.start()
         await self.wait_settled()
         if self._session is None or self.status != "connected":
             raise ServerEnded(f'MCP server "{self.server.name}" is not connected: {self.problem}')
@@ -203,6 +213,10 @@ class ServerConnection:
         # In a thread: to import the SDK takes most of a second, and a terminal should take keys meanwhile.
         await asyncio.to_thread(importlib.import_module, "mcp")
         from mcp.client.client import Client
+
+        # Without a handler of ours, what the SDK logs of a server would be printed, as the server wrote it.
+        for name in ("mcp", "client", "httpx2", "httpcore2"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
         transport = open_transport(self.server, self._context, end)
         client = Client(
@@ -314,7 +328,24 @@ def describe_error(error: BaseException) -> str:
     return text if len(text) <= _MAX_PROBLEM else f"{text[:_MAX_PROBLEM]}…"
 
 
+def _is_closed(error: BaseException) -> bool:
+    """Return whether an error of the SDK says that the connection is closed."""
+    from mcp_types import CONNECTION_CLOSED
+
+    return getattr(getattr(error, "error", None), "code", None) == CONNECTION_CLOSED
+
+
+def _take_exception(job: asyncio.Future[Any]) -> None:
+    """Take the exception of a job that nobody waits for any more: it would be printed."""
+    if not job.cancelled():
+        job.exception()
+
+
 def _with_errors(text: str, end: ConnectionEnd) -> str:
+    if end.http_status in (401, 403):
+        return f"it needs a login (HTTP status {end.http_status}): give it a token in `headers` of its configuration"
+    if end.http_status is not None:
+        text = f"{text} (HTTP status {end.http_status})"
     said = " / ".join(clean_line(line.strip()) for line in end.errors if line.strip())
     return f"{text} (it wrote: {said[-_MAX_PROBLEM:]})" if said else text
 

@@ -47,6 +47,8 @@ class ConnectionEnd:
         self.reason = ""
         self.errors: deque[str] = deque(maxlen=_KEPT_ERROR_LINES)
         """The last lines that a process wrote to stderr."""
+        self.http_status: int | None = None
+        """The last status of an HTTP response that was an error."""
 
     def end(self, reason: str) -> None:
         """Say that the connection is over; the first reason counts."""

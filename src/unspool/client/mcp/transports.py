@@ -40,7 +40,7 @@ async def open_transport(server: ServerConfig, context: TransportContext, end: C
         async with _open_control(server, context, end) as streams:
             yield streams
         return
-    opened = _open_http(server) if server.transport != "stdio" else open_process(server, context, end)
+    opened = _open_http(server, end) if server.transport != "stdio" else open_process(server, context, end)
     async with opened as (receive, send), _MessageGuard(receive, send, end).open() as streams:
         yield streams
 
@@ -88,17 +88,22 @@ class _MessageGuard:
 
 
 @asynccontextmanager
-async def _open_http(server: ServerConfig) -> AsyncIterator[tuple[Any, Any]]:
+async def _open_http(server: ServerConfig, end: ConnectionEnd) -> AsyncIterator[tuple[Any, Any]]:
     """Connect to a server over HTTP."""
     from mcp.client.sse import sse_client
     from mcp.client.streamable_http import streamable_http_client
     from mcp.shared._httpx_utils import create_mcp_http_client
 
+    async def note_status(response: httpx2.Response) -> None:
+        # A server without a stream of its own refuses to open one: that is no error.
+        if (response.status_code >= 400 and response.request.method == "POST") or server.transport == "sse":
+            end.http_status = response.status_code if response.status_code >= 400 else None
+
     def make_client(
         headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
     ) -> httpx2.AsyncClient:
         client = create_mcp_http_client(headers=headers, timeout=timeout, auth=auth)
-        client.event_hooks = {"request": [], "response": [_bound_body]}
+        client.event_hooks = {"request": [], "response": [note_status, _bound_body]}
         return client
 
     if server.transport == "sse":

@@ -180,7 +180,10 @@ class _Loader:
         limit = min(MAX_FILE_CHARACTERS, self._remaining)
         if len(text) > limit:
             length = f"{len(text):,} characters" if size <= len(data) else f"{size:,} bytes"
-            self._problems.append(f"`{real}` is too long: the first {limit:,} characters of {length} are used")
+            used = f"the first {limit:,} characters of {length} are used"
+            self._problems.append(
+                f"`{real}` is too long: {used}; shorten it, or move parts to the folders they are about"
+            )
             text = text[:limit]
         self._remaining -= len(text)
         return text or None

@@ -8,11 +8,12 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from unspool.client.prompt.definition_files import DefinitionFile, Definitions, Plugin, load_definitions
+from unspool.client.tool_result import Json
 
 DEFAULT_STYLE = "default"
 
@@ -58,8 +59,13 @@ def load_output_styles(
     return found._replace(by_name={**{style.name: style for style in BUILT_IN_STYLES}, **found.by_name})
 
 
-def choose_style(name: object, styles: Definitions[OutputStyle]) -> tuple[OutputStyle | None, tuple[str, ...]]:
-    """Return the style of a setting, None for the default, and what is wrong with the setting."""
+def choose_style(
+    documents: Iterable[Json], styles: Definitions[OutputStyle]
+) -> tuple[OutputStyle | None, tuple[str, ...]]:
+    """Return the style that the last of some settings names, None for the default, and what is wrong with it."""
+    name: object = None
+    for document in documents:
+        name = document.get("outputStyle", name)
     if name is None or name == DEFAULT_STYLE:
         return None, ()
     style = styles.by_name.get(name) if isinstance(name, str) else None

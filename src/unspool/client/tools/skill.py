@@ -9,7 +9,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -18,11 +18,8 @@ from unspool.client.tool_context import AgentTask, ToolContext
 from unspool.client.tool_result import InvalidToolCall, Json, ToolFailed, ToolOutcome
 from unspool.client.tools.base import BuiltInTool, ToolArguments, first_text
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    LoadSkill: TypeAlias = Callable[[CustomCommand, str, ToolContext], Awaitable[str]]
-    """Returns the text of a skill, with its arguments, and lets its rules act."""
+LoadSkill: TypeAlias = Callable[[CustomCommand, str, ToolContext], Awaitable[str]]
+"""Returns the text of a skill, with its arguments, and lets its rules act."""
 
 _DEFAULT_AGENT = "general-purpose"
 _MAX_DESCRIPTION = 250

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import InvalidToolCall, Json, ToolOutcome
 
@@ -60,7 +62,9 @@ class StructuredOutputTool:
     async def run(self, input: Json, context: ToolContext, call_id: str) -> ToolOutcome:
         """Keep the output."""
         self._output = input
-        return ToolOutcome(content="Structured output provided successfully", result=input)
+        # As Claude Code 2.1.326 does: no further request, and the output as text is the result of the turn.
+        said, text = "Structured output provided successfully", msgspec.json.encode(input).decode()
+        return ToolOutcome(content=said, result=said, ends_turn=text)
 
 
 def find_violations(value: Any, schema: Any, where: str, depth: int = 0) -> Iterator[str]:

@@ -32,7 +32,7 @@ from unspool.client.permissions.settings import SettingsSelection, load_settings
 from unspool.client.permissions.trust import TrustedFolders
 from unspool.client.prompt.agent_definitions import AgentDefinition, load_agent_definitions
 from unspool.client.prompt.custom_commands import CustomCommand, load_custom_commands
-from unspool.client.prompt.definition_files import Plugin
+from unspool.client.prompt.definition_files import Definitions, Plugin
 from unspool.client.prompt.instructions import MAX_TOTAL_CHARACTERS, InstructionScope
 from unspool.client.prompt.output_styles import DEFAULT_STYLE, OutputStyle, choose_style, load_output_styles
 from unspool.client.prompt.plugins import load_plugins, read_plugin_hooks
@@ -44,7 +44,7 @@ from unspool.client.tool import Tool
 from unspool.client.tool_context import ToolContext, Workspace
 from unspool.client.tool_result import Json
 from unspool.client.tools.registry import built_in_tools, run_tool
-from unspool.client.tools.skill import SkillTool
+from unspool.client.tools.skill import LoadSkill, SkillTool
 from unspool.client.web_access import WebClient
 from unspool.errors import MissingExtra, Refused, UsageError
 from unspool.graph.context import context_window
@@ -203,11 +203,10 @@ async def open_chat_from_settings(
     agents = load_agent_definitions(runtime.config, root, trusted=trusted, plugins=folders)
     agents = agents._replace(by_name={**agents.by_name, **{agent.name: agent for agent in given_agents}})
     commands = load_custom_commands(runtime.config, root, trusted=trusted, plugins=folders)
-    skills = load_skills(runtime.config, root, trusted=trusted, plugins=folders)
+    skills = _load_skills(settings, runtime, folders, trusted=trusted)
     hooks = _load_hooks(documents, folders, runtime)
     styles = load_output_styles(runtime.config, root, trusted=trusted, plugins=folders)
-    wanted = [value["outputStyle"] for value in values if "outputStyle" in value]
-    style, style_problems = choose_style(wanted[-1] if wanted else None, styles)
+    style, style_problems = choose_style(values, styles)
     system_prompt = _system_prompt(settings, runtime, style, trusted=trusted)
     servers = find_mcp_servers(settings, runtime, trusted=trusted)
     structured = _structured_output(settings)
@@ -215,11 +214,8 @@ async def open_chat_from_settings(
     async def load_skill(skill: CustomCommand, arguments: str, context: ToolContext) -> str:
         return await CommandCalls(chat, rules, context).expand(skill, arguments)
 
-    listed = [skill for skill in skills.by_name.values() if skill.for_model]
-    skill_tool = (SkillTool(tuple(skills.by_name.values()), load_skill),) if listed else ()
-    # A skill without rules of its own only tells the model something; Claude Code does not ask about it either.
-    rules.allow_skills(skill.name for skill in listed if not skill.allowed)
-    tools = _select_tools(settings, rules, (*built_in_tools(tuple(agents.by_name.values())), *skill_tool))
+    offered = (*built_in_tools(tuple(agents.by_name.values())), *_skill_tools(skills, rules, load_skill))
+    tools = _select_tools(settings, rules, offered)
     services = Services(
         tools=tools if structured is None else (*tools, structured),
         permissions=rules,
@@ -258,6 +254,25 @@ async def open_chat_from_settings(
         output_style=style.name if style else DEFAULT_STYLE,
         output_styles=(DEFAULT_STYLE, *styles.by_name),
     )
+
+
+def _load_skills(
+    settings: ChatSettings, runtime: ChatRuntime, plugins: Sequence[Plugin], *, trusted: bool
+) -> Definitions[CustomCommand]:
+    """Return the skills of a chat: all, or those that a program has chosen."""
+    found = load_skills(runtime.config, runtime.cwd.resolve(), trusted=trusted, plugins=plugins)
+    wanted = settings.skills
+    if wanted is None:
+        return found
+    return found._replace(by_name={name: skill for name, skill in found.by_name.items() if name in wanted})
+
+
+def _skill_tools(skills: Definitions[CustomCommand], rules: PermissionPolicy, load: LoadSkill) -> tuple[Tool, ...]:
+    """Return the tool for skills; nothing if the model has none."""
+    listed = [skill for skill in skills.by_name.values() if skill.for_model]
+    # A skill without rules of its own only tells the model something; Claude Code does not ask about it either.
+    rules.allow_skills(skill.name for skill in listed if not skill.allowed)
+    return (SkillTool(tuple(skills.by_name.values()), load),) if listed else ()
 
 
 def find_mcp_servers(settings: ChatSettings, runtime: ChatRuntime, *, trusted: bool) -> McpConfiguration:

@@ -70,7 +70,7 @@ class PlainTerminal:
         sys.stdout.write(text)
         sys.stdout.flush()
 
-    def call_user(self, words: str) -> None:
+    def call_user(self, words: str, *, later: bool) -> None:
         """Lines come by themselves: nobody is called."""
 
     def withdraw(self, texts: Sequence[str]) -> bool:

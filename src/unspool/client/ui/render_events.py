@@ -151,7 +151,8 @@ class EventRenderer:
             return
         if not self._withdraw([block.shown for block in stale]):
             first = stale[0].text.strip().split("\n")[0][:40]
-            self._show(self._renderer().notice(f"void from “{first}” on: the answer broke off there and follows anew"))
+            words = f"void from “{first}” on: the answer broke off there, the new one follows"
+            self._show(self._renderer().notice(words))
 
     def _print_rest(self) -> None:
         rest = self._markdown.flush()

@@ -192,7 +192,7 @@ class PromptScreen:
             self._answer = asyncio.get_running_loop().create_future()
             self._app.invalidate()
             asyncio.get_running_loop().call_later(KEY_DELAY_SECONDS, self._app.invalidate)
-            self.call_user(clean_line(prompt.title.split("\n")[0]))
+            self.call_user(clean_line(prompt.title.split("\n")[0]), later=True)
             try:
                 return await self._answer
             finally:
@@ -203,14 +203,14 @@ class PromptScreen:
                 self._session.default_buffer.document = draft
                 self.show("")  # to draw again without the rows of the question
 
-    def call_user(self, words: str) -> None:
-        """Notify the user that chat waits for them, once no key was pressed for a while."""
+    def call_user(self, words: str, *, later: bool) -> None:
+        """Notify the user that chat waits for them, if no key was pressed for a while, or `later` when none was."""
         self._stop_calling()
         interface = self._host.interface
         quiet = time.monotonic() - self._key_at
         delay = max(0.0, interface.notification_seconds - quiet)
         sequence = make_notification(words, interface.notifications, self._host.environment)
-        if sequence:
+        if sequence and (later or not delay):
             self._calling = asyncio.get_running_loop().call_later(delay, self._notify, sequence)
 
     def _notify(self, sequence: str) -> None:

@@ -46,7 +46,7 @@ TERMINAL_COMMANDS = {
     "cost": "show the cost of this session",
     "context": "show how full the context is",
     "model": "switch to another model: /model [NAME]",
-    "permissions": "list the permission rules and their sources",
+    "permissions": "list the permission rules and their sources: /permissions [WORDS]",
     "mcp": "show the MCP servers; /mcp reconnect NAME, /mcp disable NAME",
     "sandbox": "show what commands can do without approval",
     "init": "let the model look at this project and write CLAUDE.md",
@@ -91,7 +91,7 @@ _INIT_PROMPT = """\
 Look at this project and write a file CLAUDE.md in its root folder. Agents like you read it at the start of each
 session.
 
-Read what is there first: README, the manifests and configuration of build and tests, continuous integration, the
+Read first: README, the manifests and configuration of build and tests, continuous integration, the
 most important modules, an existing CLAUDE.md, and rules for other agents (AGENTS.md, .cursorrules, .cursor/rules,
 .github/copilot-instructions.md). If there is a CLAUDE.md already, improve it instead of replacing it.
 
@@ -143,8 +143,10 @@ def run_local_command(opened: OpenedChat, text: str) -> str | None:
     name = command_name(text)
     if name not in _LOCAL_COMMANDS:
         return None
-    output = _LOCAL_COMMANDS[name](opened)
-    opened.chat.local_command(name, command_arguments(text), output)
+    arguments = command_arguments(text)
+    is_narrowed = name == "permissions"
+    output = status_text.permissions_text(opened, arguments) if is_narrowed else _LOCAL_COMMANDS[name](opened)
+    opened.chat.local_command(name, arguments, output)
     return output
 
 

@@ -69,14 +69,18 @@ def todos_text(chat: Chat) -> str:
     return "\n".join(listed) or "nothing to do"
 
 
-def permissions_text(opened: OpenedChat) -> str:
-    """Return the permission mode and all rules, with where they come from."""
+def permissions_text(opened: OpenedChat, words: str = "") -> str:
+    """Return the permission mode and the rules that have some words, with where they come from."""
     chat = opened.chat
     lines = [f"mode: {chat.mode} ({MODES.get(chat.mode, '')})"]
     rules = opened.permissions
     lines.append(f"folder: {'trusted' if rules.trusted else 'not trusted: its settings are ignored'}")
-    lines += [f"{kind:5}  {rule.text}  ({rule.source})" for kind, rule in rules.list_rules()]
-    return "\n".join([*lines, *opened.problems])
+    listed = [f"{kind:5}  {rule.text}  ({rule.source})" for kind, rule in rules.list_rules()]
+    wanted = words.casefold().split()
+    shown = [line for line in listed if all(word in line.casefold() for word in wanted)]
+    left = len(listed) - len(shown)
+    more = [f"{units.amount(left, 'other rule')}; list all with `/permissions`"] if left else []
+    return "\n".join([*lines, *shown, *more, *opened.problems])
 
 
 def sandbox_text(opened: OpenedChat) -> str:

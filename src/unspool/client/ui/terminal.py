@@ -84,8 +84,8 @@ class Surface(Protocol):
     def withdraw(self, texts: Sequence[str]) -> bool:
         """Erase texts that were printed; return whether all of them could still be erased."""
 
-    def call_user(self, words: str) -> None:
-        """Notify the user that chat waits for them, once no key was pressed for a while."""
+    def call_user(self, words: str, *, later: bool) -> None:
+        """Notify the user that chat waits for them, if no key was pressed for a while, or `later` when none was."""
 
     def fill(self, text: str) -> None:
         """Put a text into the prompt, where it can be changed and sent."""
@@ -537,7 +537,8 @@ class Terminal:
             self._since = None
             self.event_renderer.finish()
             self._refresh_status_line()
-            self.surface.call_user("waits for you")
+            # Not later: who has just seen the end of a turn may be reading it.
+            self.surface.call_user("waits for you", later=False)
 
     def _add_pictures(self, prompt: str) -> str | list[Json]:
         """Return a prompt with the pictures whose placeholders are in it."""

@@ -8,7 +8,9 @@ Rules
   2. It is written again when `_LOOSE` segments are not in it: for the old segments of a stream a round makes at most
      that many requests and one more, however many segments there are.
   3. It is written after the rows. A failure or a kill before costs only requests.
-  4. `lake vacuum` removes the bundles of streams that have not grown for long.
+  4. Only segments that were read and fit into their chain are bundled: a damaged one may be repaired under its name.
+  5. Streams that have not grown for days are not bundled: they are read once.
+  6. `lake vacuum` removes the bundles of streams that have not grown for long.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
@@ -27,6 +29,7 @@ from unspool.errors import ObjectStoreFailed
 FOLDER = "bundles"
 _LOOSE = 8
 _AT_ONCE = 8
+_RECENT = timedelta(days=2)
 _LARGEST = 64 * 1024 * 1024
 """Bytes of a stream's segments up to which they are bundled: a bundle is written as a whole."""
 
@@ -43,16 +46,18 @@ def read_bundles(object_store: SegmentStore, streams: Iterable[SegmentChain]) ->
 
 def write_bundles(
     object_store: SegmentStore,
-    streams: Iterable[SegmentChain],
+    streams: Iterable[tuple[SegmentChain, int]],
     objects: Mapping[str, bytes],
     bundled: Mapping[str, bytes],
 ) -> None:
-    """Write the bundles of streams of which several objects are in none."""
+    """Write the bundles of streams, given with their last good segment, of which several objects are in none."""
     changed = {}
-    for stream in streams:
-        names = [listed.name for number in range(1, stream.last + 1) for listed in stream.segments[number]]
-        bundle = {name: objects[name] for name in names if name in objects}
-        if stream.size <= _LARGEST and sum(name not in bundled for name in bundle) >= _LOOSE:
+    for stream, last in streams:
+        # Two objects of one number: which of them is the right one is decided anew each time.
+        single = [stream.segments[number][0] for number in range(1, last + 1) if len(stream.segments[number]) == 1]
+        bundle = {listed.name: objects[listed.name] for listed in single if listed.name in objects}
+        is_growing = bool(single) and datetime.now(UTC) - single[-1].modified < _RECENT
+        if is_growing and stream.size <= _LARGEST and sum(name not in bundled for name in bundle) >= _LOOSE:
             changed[stream.id] = bundle
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         # Rule 3: the rows are committed, and the next round tries again.

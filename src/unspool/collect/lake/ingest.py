@@ -39,6 +39,7 @@ from unspool.collect.lake.lake import (
 )
 from unspool.collect.lake.streams import BadSegment, SegmentChain, fetch_segments, follow_chain
 from unspool.collect.lake.tables import DERIVED, LINES, lake_tables, tables_filled_by
+from unspool.collect.lake.users import with_bound_user
 from unspool.collect.object_store import SegmentStore
 from unspool.collect.segments import parse_segment_name
 from unspool.errors import ObjectStoreFailed
@@ -69,6 +70,8 @@ class IngestOptions(NamedTuple):
     """The parts of each device that are ingested."""
     again: bool = False
     """Whether to derive rows anew even without new segments."""
+    users: Mapping[str, str] = {}
+    """By device (`org/device`): the user that it is bound to."""
 
 
 class IngestReport(NamedTuple):
@@ -194,12 +197,15 @@ class _Attempt:
         progress = self._read_progress(streams)
         bundled = {} if self._options.again else read_bundles(self._lake.object_store, streams)
         derived, segments, objects = [], 0, fetch_segments(self._object_store, streams, bundled)
+        readable: list[tuple[SegmentChain, int]] = []
         for stream in streams:
             reads = list(follow_chain(objects.get, stream, bad))
             added, finished = progress.lines.get(stream.id, 0), progress.derived.get(stream.id, 0)
             # With fewer segments than the tables know, some have gone: nothing may be derived from the rest.
             if len(reads) < max(added, finished, 1) or (len(reads) == added == finished and not self._options.again):
                 continue
+            readable.append((stream, len(reads)))
+            reads = with_bound_user(reads, self._options.users.get(stream.home))
             derived.append(derive_stream(reads, stream.id, added, self._rows))
             segments += len(reads) - added
         if not derived:
@@ -208,7 +214,7 @@ class _Attempt:
         self._add_lines(derived, progress)
         self._options.on_step("lines")
         self._write_derived(derived, progress)
-        write_bundles(self._lake.object_store, streams, objects, bundled)
+        write_bundles(self._lake.object_store, readable, objects, bundled)
         return IngestReport(
             len(derived), segments, sum(stream.lines for stream in derived), sum(stream.length for stream in derived)
         )

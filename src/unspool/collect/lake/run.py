@@ -33,6 +33,7 @@ from unspool.collect.lake.ingest import (
 from unspool.collect.lake.lake import Lake, open_lake, open_source
 from unspool.collect.lake.streams import BadSegment, SegmentChain, list_streams
 from unspool.collect.lake.tables import device_bucket
+from unspool.collect.lake.users import read_users
 from unspool.collect.object_store import SegmentStore
 from unspool.errors import ObjectStoreFailed, Unreadable, UnspoolError
 from unspool.store import start_workers, wait_for
@@ -109,6 +110,7 @@ class Ingester:
         listing = list_streams(self._object_store, homes, self._lake.stream_id)
         if homes is None:
             self._next_listing = time.monotonic() + min(_SHARE * (time.monotonic() - began), _FULL_LISTING)
+        self._options = self._options._replace(users=read_users(self._lake))
         self._options.on_step("listed")
         bad = list(listing.strays) if self._is_first else []
         mine = [

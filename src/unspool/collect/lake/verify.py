@@ -17,6 +17,7 @@ from typing import NamedTuple
 from unspool.collect.lake.lake import Lake, missing_columns
 from unspool.collect.lake.streams import BadSegment, SegmentChain, follow_chain, list_streams, modified_micros
 from unspool.collect.lake.tables import DERIVED, LINES, lake_tables
+from unspool.collect.lake.users import read_users
 from unspool.collect.manifest import DeviceManifest, SentStream, read_manifests
 from unspool.collect.object_store import SegmentStore
 from unspool.collect.segments import segment_digest
@@ -71,7 +72,12 @@ def verify_lake(lake: Lake, object_store: SegmentStore, *, is_full: bool = False
     problems += [LakeProblem("manifest", name, reason) for name, reason in damaged]
     listing = list_streams(object_store, None, lake.stream_id)
     problems += [LakeProblem("not a segment", bad.name, bad.reason) for bad in listing.strays]
+    users = read_users(lake)
     for manifest in manifests:
+        bound = users.get(f"{manifest.org}/{manifest.device}", manifest.user)
+        if bound != manifest.user:
+            words = f"it says `{manifest.user}` and is bound to `{bound}`"
+            problems.append(LakeProblem("user", f"{manifest.org}/{manifest.device}", words))
         problems += _missing_segments(lake, manifest, listing.streams)
     segments = 0
     for stream in listing.streams.values():

@@ -8,9 +8,13 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
+    from unspool.page.analysis.comparison import (
+        FIGURES, GROUPS, ComparedSession, format_figure, group_sessions, list_differences, session_data, short_names,
+        turns_data,
+    )
     from unspool.page.analysis.cost_reasons import CostReason, EnteredText, RequestContext, explain_request
     from unspool.page.analysis.cost_split import (
-        KINDS, CostSplit, CostSum, SplitRequest, agent_of_file, sort_sums, split_request,
+        KINDS, NO_MODEL, CostSplit, CostSum, SplitRequest, agent_of_file, sort_sums, split_request, thread_of,
     )
     from unspool.page.analysis.file_content import RecordedChange, Replaced
     from unspool.page.analysis.git_patch import format_patch, is_exact, relative_path
@@ -22,16 +26,20 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "BYTES_PER_TOKEN", "KINDS", "KINDS_OF_TIME", "MIN_LOST_TOKENS", "OUTSIDE", "UNENDED", "CostReason", "CostSplit",
-    "CostSum", "EnteredText", "FileReview", "NetHunk", "NetLine", "RecordedChange", "Replaced", "RequestContext",
-    "SplitRequest", "StripPart", "StripTurn", "TimeSpan", "agent_of_file", "build_strip", "explain_request",
-    "find_lost_cache", "format_patch", "is_exact", "mark_words", "relative_path", "review_file", "sort_sums",
-    "split_request", "sum_times",
+    "BYTES_PER_TOKEN", "FIGURES", "GROUPS", "KINDS", "KINDS_OF_TIME", "MIN_LOST_TOKENS", "NO_MODEL", "OUTSIDE",
+    "UNENDED", "ComparedSession", "CostReason", "CostSplit", "CostSum", "EnteredText", "FileReview", "NetHunk",
+    "NetLine", "RecordedChange", "Replaced", "RequestContext", "SplitRequest", "StripPart", "StripTurn", "TimeSpan",
+    "agent_of_file", "build_strip", "explain_request", "find_lost_cache", "format_figure", "format_patch",
+    "group_sessions", "is_exact", "list_differences", "mark_words", "relative_path", "review_file", "session_data",
+    "short_names", "sort_sums", "split_request", "sum_times", "thread_of", "turns_data",
 ]
 
 __getattr__ = lazy_door(__name__, {
+    "comparison":
+        "FIGURES GROUPS ComparedSession format_figure group_sessions list_differences session_data "
+        "short_names turns_data",
     "cost_reasons": "CostReason EnteredText RequestContext explain_request",
-    "cost_split": "KINDS CostSplit CostSum SplitRequest agent_of_file sort_sums split_request",
+    "cost_split": "KINDS NO_MODEL CostSplit CostSum SplitRequest agent_of_file sort_sums split_request thread_of",
     "file_content": "RecordedChange Replaced",
     "git_patch": "format_patch is_exact relative_path",
     "line_diff": "mark_words",

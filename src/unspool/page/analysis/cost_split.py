@@ -9,7 +9,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappush, heappushpop
 from typing import Final, NamedTuple
 
@@ -37,6 +37,7 @@ _ITEMS: Final = {
 """The field of each item that `explain_cost` names."""
 _PICOS_PER_MICRO: Final = 1_000_000
 UNPRICED: Final = "unpriced"
+NO_MODEL: Final = "no model"
 
 
 class SplitRequest(NamedTuple):
@@ -106,8 +107,12 @@ def find_tier(response: Response, price: Price | None) -> str:
 class CostSplit:
     """Adds up requests by what they have in common, and keeps the most expensive."""
 
-    def __init__(self, kept: int, order: str = "cost") -> None:
+    def __init__(
+        self, kept: int, order: str = "cost", is_listed: Callable[[SplitRequest], bool] = lambda _: True
+    ) -> None:
         self.total = CostSum()
+        self.listed_requests = 0
+        """How many requests could be kept."""
         self.estimated_responses = 0
         self.estimated_micros = 0
         """The cost with the estimated output of responses that are not final."""
@@ -118,7 +123,7 @@ class CostSplit:
         self.sessions: dict[str, CostSum] = {}
         self.models: dict[str, CostSum] = {}
         self.tiers: dict[str, CostSum] = {}
-        self._kept, self._order = kept, order
+        self._kept, self._order, self._is_listed = kept, order, is_listed
         self._heap: list[tuple[int, int, int, SplitRequest]] = []
 
     def add(self, request: SplitRequest, price: Price | None) -> None:
@@ -134,17 +139,19 @@ class CostSplit:
             if count := getattr(response, kind):
                 own.add(request.parts.get(kind, 0), count, unpriced and (count if kind != "web_searches" else 0))
         agent = agent_of_file(request)
-        is_agent = agent is not None or response.sidechain
-        groups = [self.threads["agents" if is_agent else "main"]]
+        is_agent = thread_of(request) == "agents"
+        groups = [self.threads[thread_of(request)]]
         groups.append(self.sessions.setdefault(request.session, CostSum()))
-        groups.append(self.models.setdefault(response.model or "no model", CostSum()))
+        groups.append(self.models.setdefault(response.model or NO_MODEL, CostSum()))
         groups.append(self.tiers.setdefault(request.tier, CostSum()))
         if is_agent:
             name = agent or response.agent_id or ""
             groups.append(self.agents.setdefault((request.session, name), CostSum()))
         for group in groups:
             group.add(request.cost, tokens, unpriced)
-        self._keep(request, tokens)
+        if self._is_listed(request):
+            self.listed_requests += 1
+            self._keep(request, tokens)
 
     def _keep(self, request: SplitRequest, tokens: int) -> None:
         value = request.cost if self._order == "cost" else request.parts.get(self._order, 0)
@@ -159,6 +166,11 @@ class CostSplit:
     def expensive(self) -> list[SplitRequest]:
         """The requests that were kept, the most expensive first."""
         return [entry[-1] for entry in sorted(self._heap, key=lambda entry: entry[:3], reverse=True)]
+
+
+def thread_of(request: SplitRequest) -> str:
+    """Return which conversation a request belongs to: `main` or `agents`."""
+    return "agents" if agent_of_file(request) is not None or request.response.sidechain else "main"
 
 
 def agent_of_file(request: SplitRequest) -> str | None:

@@ -29,6 +29,7 @@ from unspool.page.html.render import template_environment
 from unspool.page.html.standalone import content_policy, load_script, load_style, render_view
 from unspool.page.view import PageView
 from unspool.prices import Price
+from unspool.store.catalog import parse_beginning
 
 INDEX_FILE = "index.html"
 PAGES_FILE = "unspool-export.json"
@@ -187,30 +188,16 @@ def _free_name(id: str, path: str, taken: Mapping[str, str]) -> str:
     return name if taken.get(name, path) == path else f"{name.removesuffix('.html')}-{_digest(path)[:8]}.html"
 
 
-class _FirstLine(msgspec.Struct, rename="camel"):
-    type: str | None = None
-    uuid: str | None = None
-    timestamp: str | None = None
-    is_sidechain: bool | None = None
-    forked_from: object = None
-
-
 def _read_beginning(session: Session) -> tuple[str | None, str | None]:
     """Return the session that this one was forked from, if its first message says so, and that message."""
-    decoder = msgspec.json.Decoder(_FirstLine)
     try:
         head = session.home.reader.part(session.path, 0, _HEAD_BYTES)
     except (UnspoolError, OSError):
         return None, None
-    for line in head.splitlines():
-        try:
-            first = decoder.decode(line)
-        except DECODE_ERRORS:  # another kind of line, or the rest of one that is longer than the head
-            continue
-        if first.type in ("user", "assistant") and first.uuid and not first.is_sidechain:
-            origin = first.forked_from.get("sessionId") if isinstance(first.forked_from, dict) else None
-            return (origin if isinstance(origin, str) else None), f"{first.uuid} {first.timestamp or ''}"
-    return None, None
+    # The last line may be the beginning of one that is longer than the head.
+    lines = head.splitlines() if len(head) < _HEAD_BYTES else head.splitlines()[:-1]
+    found = next(filter(None, map(parse_beginning, lines)), None)
+    return (found.forked_from, found.message) if found else (None, None)
 
 
 class _PageLinks:

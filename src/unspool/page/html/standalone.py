@@ -41,7 +41,7 @@ from unspool.prices import Price
 _STYLES = ("tokens.css", "session.css", "alone.css")
 _SCRIPTS = (
     "address.js", "sight.js", "copy.js", "alone.js", "chart.js", "source.js", "review_alone.js", "window.js",
-    "drawer.js", "steps.js", "session.js",
+    "drawer.js", "steps.js", "shortcuts.js", "session.js",
 )  # fmt: skip
 _IMPORT = re.compile(r"^import .*$\n?", re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)

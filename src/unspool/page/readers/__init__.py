@@ -8,6 +8,7 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
+    from unspool.page.readers.compared_session import PricedRequest, context_messages, read_compared_session
     from unspool.page.readers.file_changes import (
         ChangedFile, ChangedFiles, find_changed_files, read_changes, read_first_versions,
     )
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
     from unspool.page.readers.turn_times import read_turn_spans
 
 __all__ = [
-    "ChangedFile", "ChangedFiles", "find_changed_files", "read_changes", "read_first_versions",
-    "read_request_context", "read_reviews", "read_turn_spans",
+    "ChangedFile", "ChangedFiles", "PricedRequest", "context_messages", "find_changed_files", "read_changes",
+    "read_compared_session", "read_first_versions", "read_request_context", "read_reviews",
+    "read_turn_spans",
 ]
 
 __getattr__ = lazy_door(__name__, {
+    "compared_session": "PricedRequest context_messages read_compared_session",
     "file_changes": "ChangedFile ChangedFiles find_changed_files read_changes read_first_versions",
     "file_reviews": "read_reviews",
     "request_context": "read_request_context",

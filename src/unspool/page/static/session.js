@@ -11,6 +11,7 @@ import { toUpperThird } from "./sight.js";
 import { copyText, say, textOfPart } from "./copy.js";
 import { aloneKeys } from "./alone.js";
 import { reviewOf } from "./review_alone.js";
+import { moveInAgents, shortcutsOf } from "./shortcuts.js";
 
 const DEPTHS = ["prompts", "answers", "steps", "all"];
 
@@ -78,7 +79,10 @@ export function begin(root) {
   async function agents() {
     await loadCrew();
     toUpperThird(crew);
+    moveInAgents(crew, 0);
   }
+
+  const move = (by) => (crew.contains(document.activeElement) ? moveInAgents(crew, by) : steps.move(by));
 
   // The tree of agents stands at the end of a session that has some, loaded when it comes near.
   if (root.querySelector("[data-show=agents]")) {
@@ -153,8 +157,8 @@ export function begin(root) {
 
   // What can be done with a key; the frame's help lists it.
   keys.push(
-    { key: "j", words: "next step", run: () => steps.move(1) },
-    { key: "k", words: "step before", run: () => steps.move(-1) },
+    { key: "j", words: "next step", run: () => move(1) },
+    { key: "k", words: "step before", run: () => move(-1) },
     { key: "J", words: "next prompt", run: () => steps.seek(".row.prompt", 1) },
     { key: "K", words: "prompt before", run: () => steps.seek(".row.prompt", -1) },
     { key: "l", words: "open the row, then the details", run: () => fold(true) },
@@ -173,13 +177,14 @@ export function begin(root) {
     { key: ".", words: "the raw record", run: () => drawer.key && drawer.open(cleanKey(drawer.key), { face: "raw" }) },
     { key: "y", words: "copy a link to this step", run: copyLink },
     { key: "P", words: "print all turns", run: print },
-    { key: "R", words: "review all changes", run: () => root.querySelector("[data-show=review]")?.click() },
+    ...(isAlone ? [{ key: "R", words: "review of the changes", run: () => root.querySelector("[data-show=review]")?.click() }] : []),
     ...(isAlone
       ? []
       : [
           { key: "[", words: "previous session", run: () => root.querySelector(".strip a[rel=prev]")?.click() },
           { key: "]", words: "next session", run: () => root.querySelector(".strip a[rel=next]")?.click() },
         ]),
+    ...shortcutsOf(root, source, steps),
     ...DEPTHS.map((word, place) => ({ key: String(place + 1), words: `depth: ${word}`, run: () => setDepth(word) })),
     ...(isAlone ? aloneKeys(keys, say) : []),
   );

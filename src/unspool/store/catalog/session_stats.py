@@ -46,6 +46,24 @@ class FileChangeCounts(msgspec.Struct):
     removed: int = 0
 
 
+class SessionBeginning(NamedTuple):
+    """The first message of a session."""
+
+    message: str
+    """What its copies have in common: resuming and forking copy a line with its uuid and its time."""
+    forked_from: str | None
+    """The session that this one was forked from, if the message says so."""
+
+
+def parse_beginning(line: Buffer) -> SessionBeginning | None:
+    """Return the beginning of a session if a line is it: the first line of a message that is no agent's."""
+    first = next((record for record in _spoken_records(line) if record.uuid and not record.is_sidechain), None)
+    if first is None:
+        return None
+    origin = first.forked_from.get("sessionId") if isinstance(first.forked_from, dict) else None
+    return SessionBeginning(f"{first.uuid} {first.timestamp or ''}", origin if isinstance(origin, str) else None)
+
+
 class FileStats(msgspec.Struct, omit_defaults=True):
     """What was counted in the lines of a file so far; its fields are the state kept between two goes."""
 
@@ -65,13 +83,9 @@ class FileStats(msgspec.Struct, omit_defaults=True):
 
     def find_beginning(self, line: Buffer) -> None:
         """Note the beginning of the conversation if it is this line; no line is tried after the first that is."""
-        spoken = _spoken_records(line)
-        first = next((record for record in spoken if record.uuid and not record.is_sidechain), None)
-        if first is not None:
-            # Both: resuming and forking copy a line with its uuid and its time.
-            self.beginning = f"{first.uuid} {first.timestamp or ''}"
-            origin = first.forked_from.get("sessionId") if isinstance(first.forked_from, dict) else None
-            self.forked_from = origin if isinstance(origin, str) else None
+        found = parse_beginning(line)
+        if found is not None:
+            self.beginning, self.forked_from = found
 
     def add_call(self, id: str, tool: str | None, target: str | None, changed: dict[str, FileChangeCounts]) -> None:
         """Count a tool call."""

@@ -49,6 +49,13 @@ function step(by) {
   all[at < 0 ? 0 : Math.max(0, Math.min(all.length - 1, at + by))]?.querySelector(".open").focus();
 }
 
+// Each kind of failure has links to the steps that failed; the newest is the first.
+function failure(by) {
+  const all = [...board.querySelectorAll("#section-failed .sessions")].map((one) => one.querySelector("a"));
+  const at = all.findIndex((one) => one.parentElement.contains(document.activeElement));
+  all[at < 0 ? 0 : Math.max(0, Math.min(all.length - 1, at + by))]?.focus();
+}
+
 function copyCurrent() {
   const place = current() ?? items()[0];
   const from = place?.querySelector(".copy");
@@ -98,6 +105,8 @@ button.addEventListener("click", async () => {
 keys([
   { key: "j", words: "next session", run: () => step(1) },
   { key: "k", words: "session before", run: () => step(-1) },
+  { key: "e", words: "next failure of today", run: () => failure(1) },
+  { key: "E", words: "failure before", run: () => failure(-1) },
   { key: "c", words: "copy the command that leads there", run: copyCurrent },
   { key: "x", words: "mark a finished session seen", run: markCurrent },
 ]);

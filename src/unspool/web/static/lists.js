@@ -137,7 +137,7 @@ if (document.querySelector(ENTRIES) || rows) {
     { key: "j", words: "next entry", run: () => move(1) },
     { key: "k", words: "previous entry", run: () => move(-1) },
     { key: "Enter", words: "open the entry", run: (event) => {
-      const link = event.target.closest?.("a[href], button, summary") ?? chosen()?.querySelector("a[href]");
+      const link = event.target.closest?.("a[href], button, summary") ?? (chosen() ?? document.querySelector("main .hits li"))?.querySelector("a[href]"); // of hits, the best
       link?.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, view: window })); // links in SVG have no `click()`
     } },
     { key: "g g", words: "first entry", run: () => choose(entries()[0]) },

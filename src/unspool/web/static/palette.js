@@ -10,14 +10,15 @@ export function palette(refused) {
   field.value = "";
   dialog.showModal();
   field.focus();
-  show(dialog, "", refused);
-  field.oninput = () => show(dialog, field.value, refused);
-  field.onkeydown = (event) => {
+  let shown = show(dialog, "", refused);
+  field.oninput = () => { shown = show(dialog, field.value, refused); };
+  field.onkeydown = async (event) => {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
       choose(dialog, event.key === "ArrowDown" ? 1 : -1);
     } else if (event.key === "Enter") {
       event.preventDefault();
+      await shown; // who types fast means the words in the field, not those that were answered last
       dialog.querySelector('[aria-selected="true"]')?.click();
     }
   };

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -99,6 +100,30 @@ def test_a_wrong_request_is_one_line(place: Place) -> None:
 
 def test_the_usage_page_leads_to_the_cost_page(demo: Served) -> None:
     assert 'href="/cost?since=7d"' in demo.get("/usage?since=7d").text
+
+
+def test_every_sum_leads_to_its_requests(place: Place) -> None:
+    data = place.get("/cost.json?since=2020-01-01")
+    seen = 0
+    for name, groups in (("model", "models"), ("tier", "tiers"), ("thread", "threads")):
+        for group in data[groups]:
+            address = urlencode({"since": "2020-01-01", name: group[name]})
+            found = place.get(f"/cost.json?{address}")
+            assert found["listed_requests"] == group["requests"]
+            assert found["cost_micros"] == data["cost_micros"]
+            assert f"{address}#requests" in unescape(place.page("/cost?since=2020-01-01"))
+            if name == "model":
+                assert {one["model"] or "no model" for one in found["listed"]} == {group[name]}
+            seen += 1
+    assert seen > 4
+    assert place.served.get("/cost?thread=nothing").status == 400
+
+
+def test_sessions_have_their_titles(place: Place) -> None:
+    data, text = place.get("/cost.json?since=2020-01-01"), unescape(place.page("/cost?since=2020-01-01"))
+    titles = [data["titles"][group["session"]] for group in data["sessions"][:5] if group["session"] in data["titles"]]
+    assert titles
+    assert [title for title in titles if title not in text] == []
 
 
 def test_a_request_whose_session_is_nowhere_any_more_is_shown_without_a_link(tmp_path: Path) -> None:

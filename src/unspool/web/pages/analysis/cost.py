@@ -10,7 +10,8 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
@@ -23,6 +24,7 @@ from unspool.errors import NotFound, UnspoolError, UsageError
 from unspool.format import milliseconds
 from unspool.page.analysis import (
     KINDS,
+    NO_MODEL,
     CostSplit,
     CostSum,
     RequestContext,
@@ -31,6 +33,7 @@ from unspool.page.analysis import (
     explain_request,
     sort_sums,
     split_request,
+    thread_of,
 )
 from unspool.page.html import charts
 from unspool.page.readers import read_request_context
@@ -53,6 +56,11 @@ _DEFAULT_SINCE: Final = "30d"
 _MIN_SHOWN_MICROS: Final = 50
 """Less would be shown as nothing."""
 _ORDERS: Final = ("cost", *KINDS)
+_ONLY: Final = ("model", "tier", "thread")
+"""What of an address restricts the list of requests; the sums stay those of all."""
+_TITLES: Final = """
+SELECT session_id, title FROM sessions WHERE session_id IN (SELECT value FROM json_each(?)) ORDER BY source_id
+"""
 
 
 def show_session_cost(request: Request) -> Response:
@@ -82,16 +90,22 @@ def _show(request: Request, query: UsageQuery, about: Json, *, base: str) -> Res
     offset = parse_number(address, "offset", 0, example=_PAGE_ROWS)
     if offset > _MAX_OFFSET:
         raise UsageError(f"offset `{offset}` is too large", hint="choose a shorter range of days")
-    split, prices = _read_split(request, query, about["session"], order, offset + _PAGE_ROWS)
+    only = {name: address.get(name) or None for name in _ONLY}
+    check_choice(only["thread"] or "main", ("main", "agents"), "thread")
+    split = CostSplit(max(offset + _PAGE_ROWS, EXPLAINED), order, lambda one: _is_wanted(one, only))
+    prices = _read_split(request, query, about["session"], split)
     if about["session"] and not split.total.requests and about["title"] is None:
         raise NotFound(f"no session matches `{about['session']}`", hint="list sessions at `/sessions`")
     expensive = split.expensive
-    explained = [] if offset or order != "cost" else [_explain(request, one, prices) for one in expensive[:EXPLAINED]]
+    is_whole = not offset and order == "cost" and not any(only.values())
+    explained = [] if not is_whole else [_explain(request, one, prices) for one in expensive[:EXPLAINED]]
     listed = expensive[offset : offset + _PAGE_ROWS]
     data: Json = {
         **about,
         "order": order,
         "offset": offset,
+        "only": only,
+        "listed_requests": split.listed_requests,
         **_sum_data(split.total),
         "estimated_cost_micros": known_cost(split.estimated_micros, split.total.unpriced_tokens),
         "estimated_responses": split.estimated_responses,
@@ -110,20 +124,33 @@ def _show(request: Request, query: UsageQuery, about: Json, *, base: str) -> Res
     readable = _find_readable(request, (one.session for one in (*expensive[:EXPLAINED], *listed)))
     for one in (*data["expensive"], *data["listed"]):
         one["is_readable"] = one["session"] in readable
+    data["titles"] = _read_titles(request, {group["session"] for group in (*data["sessions"], *data["listed"])})
     return respond(request, "cost.html", data, view=_look(data, address, base, services_of(request).site))
 
 
-def _read_split(
-    request: Request, query: UsageQuery, session: str | None, order: str, kept: int
-) -> tuple[CostSplit, PriceLookup]:
-    """Add up the requests of a query, and keep the most expensive."""
-    split = CostSplit(max(kept, EXPLAINED), order)
+def _is_wanted(one: SplitRequest, only: Mapping[str, str | None]) -> bool:
+    """Tell whether a request is of the model, the price tier and the conversation that the address names."""
+    own = {"model": one.response.model or NO_MODEL, "tier": one.tier, "thread": thread_of(one)}
+    return all(value is None or value == own[name] for name, value in only.items())
+
+
+def _read_split(request: Request, query: UsageQuery, session: str | None, split: CostSplit) -> PriceLookup:
+    """Add up the requests of a query."""
     with services_of(request).site.open() as access:
         prices = PriceLookup(access.preferences.prices)
         for counted in access.ledger.requests(query, session):
             price = prices.price(counted.response)
             split.add(split_request(*counted, price), price)
-    return split, prices
+    return prices
+
+
+def _read_titles(request: Request, ids: Iterable[str]) -> dict[str, str]:
+    """Return the titles of sessions that have one."""
+    with services_of(request).site.open() as access:
+        if access.database is None:
+            return {}
+        rows = access.database.execute(_TITLES, (json.dumps(sorted(ids)),)).fetchall()
+    return {id: title for id, title in rows if title}
 
 
 def _find_readable(request: Request, ids: Iterable[str]) -> set[str]:
@@ -217,7 +244,7 @@ def _look(data: Json, query: QueryParams, base: str, site: Site) -> Json:
             if name == "cost" or any(kind["kind"] == name for kind in data["kinds"])
         ],
         "next": link(base, kept, order=data["order"], offset=following) + "#requests"
-        if following < data["requests"] and following <= _MAX_OFFSET
+        if following < data["listed_requests"] and following <= _MAX_OFFSET
         else None,
         "previous": link(base, kept, order=data["order"], offset=max(0, data["offset"] - _PAGE_ROWS)) + "#requests"
         if data["offset"]
@@ -225,6 +252,8 @@ def _look(data: Json, query: QueryParams, base: str, site: Site) -> Json:
         "estimate": _estimate(data),
         "session_href": session_link(data["session"]) if data["session"] and data["title"] is not None else None,
         "kinds": KINDS,
+        "only": ", ".join(value for value in data["only"].values() if value),
+        "all": link(base, {name: value for name, value in kept.items() if name not in _ONLY}) + "#requests",
     }
 
 
@@ -254,14 +283,22 @@ def _tables(data: Json, base: str, kept: Json, total: int) -> Iterable[Json]:
             found.append({**sums, "name": f"{len(rest):,} others", "href": None, "bar": ""})
         return found
 
+    kept = {name: value for name, value in kept.items() if name not in _ONLY}
+
+    def narrow(name: str, groups: Sequence[Json]) -> dict[str, str]:
+        """Return the addresses that list the requests of each group."""
+        return {group[name]: link(base, kept, **{name: group[name]}) + "#requests" for group in groups}
+
     by_kind = {kind["kind"]: link(base, kept, order=kind["kind"]) + "#requests" for kind in data["kinds"]}
     yield {"title": "By kind of token", "rows": rows("kind", data["kinds"], by_kind)}
-    yield {"title": "By conversation", "rows": rows("thread", data["threads"], {"agents": "#agents"})}
-    yield {"title": "By price tier", "rows": rows("tier", data["tiers"], {})}
-    yield {"title": "By model", "rows": rows("model", data["models"], {})}
+    yield {"title": "By conversation", "rows": rows("thread", data["threads"], narrow("thread", data["threads"]))}
+    yield {"title": "By price tier", "rows": rows("tier", data["tiers"], narrow("tier", data["tiers"]))}
+    yield {"title": "By model", "rows": rows("model", data["models"], narrow("model", data["models"]))}
     if data["sessions"]:
         pages = {group["session"]: _cost_path(group["session"]) for group in data["sessions"]}
-        yield {"title": "By session", "rows": rows("session", data["sessions"], pages)}
+        found = rows("session", data["sessions"], pages)
+        titled = [{**row, "name": data["titles"].get(row.get("session", ""), row["name"])} for row in found]
+        yield {"title": "By session", "rows": titled}
     if data["agents"]:
         named = [{**group, "name_of": f"{group['agent'] or 'in the file of the session'}"} for group in data["agents"]]
         pages = {group["name_of"]: session_link(group["session"], agent=group["agent"] or None) for group in named}

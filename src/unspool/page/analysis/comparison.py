@@ -1,0 +1,258 @@
+"""Compares sessions: two side by side, aligned by prompts and tool calls; or groups of them, by their medians. Pure.
+
+Rules
+  1. Turns with the same prompt are beside each other, in the order of both sessions. Turns with other prompts between
+     them are paired in their order; what is left stands alone.
+  2. Within a pair of turns, calls with the same tool and target are beside each other, in the same way.
+  3. A median is that of the sessions of a group that have the figure. With an even number of them it is the mean of the
+     two in the middle.
+  4. Long lists are paired by their order: an alignment would take time that grows with the square.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from difflib import SequenceMatcher
+from statistics import median
+from typing import Any, Final, NamedTuple, TypeVar
+
+from unspool.display import dollars, duration
+
+MAX_ALIGNED: Final = 1500
+"""Turns or calls of one side that are aligned (rule 4)."""
+FIGURES: Final = {
+    "turns": "turns",
+    "requests": "requests",
+    "input_tokens": "input tokens",
+    "output_tokens": "output tokens",
+    "cache_read_tokens": "cache read tokens",
+    "cache_write_tokens": "cache write tokens",
+    "cost_micros": "cost",
+    "context_tokens": "context at the end",
+    "compactions": "compactions",
+    "tool_calls": "tool calls",
+    "errors": "errors",
+    "agents": "agents",
+    "files_changed": "files changed",
+    "lines_added": "lines added",
+    "lines_removed": "lines removed",
+    "wall_seconds": "time from first to last line",
+    "active_seconds": "time without pauses",
+}
+"""The figures of a session, and what they are called."""
+GROUPS: Final = ("model", "version", "project", "branch", "prompt")
+"""What sessions can be grouped by."""
+
+_Item = TypeVar("_Item")
+
+
+class ComparedCall(NamedTuple):
+    """A tool call."""
+
+    name: str
+    target: str
+    failed: bool
+    step: str
+
+
+class ComparedTurn(NamedTuple):
+    """A turn: its prompt, what was called, what it took."""
+
+    number: int
+    prompt: str
+    calls: tuple[ComparedCall, ...] = ()
+    requests: int = 0
+    cost_micros: int = 0
+    unpriced_tokens: int = 0
+    seconds: float = 0.0
+    answer: str = ""
+
+
+class ComparedSession(NamedTuple):
+    """A session, or a branch of one."""
+
+    id: str
+    branch: int | None
+    """The number of the branch, from 1; None: all of the session."""
+    title: str
+    settings: Mapping[str, str]
+    """Model, version, project and git branch."""
+    figures: Mapping[str, int | float | None]
+    turns: tuple[ComparedTurn, ...]
+    files: Mapping[str, tuple[int, int]]
+    """Lines added and removed, by path."""
+    context: Mapping[str, int]
+    """Bytes of the context at the end, by kind of content."""
+    first_prompt: str = ""
+    result: str = ""
+    """The last answer."""
+    ended: str = ""
+    """How it ended: the stop reason of the last answer."""
+
+
+class Pair(NamedTuple):
+    """Two things beside each other, or one alone."""
+
+    a: Any
+    b: Any
+    same: bool
+
+
+def align(a: Sequence[_Item], b: Sequence[_Item], keys: Sequence[Sequence[Hashable]]) -> Iterator[Pair]:
+    """Yield the items of two lists beside each other; `keys` are what is compared of each."""
+    first, second = keys
+    if max(len(a), len(b)) > MAX_ALIGNED:
+        opcodes: Iterable[tuple[str, int, int, int, int]] = [("replace", 0, len(a), 0, len(b))]
+    else:
+        opcodes = SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
+    for _, a_start, a_end, b_start, b_end in opcodes:
+        for step in range(max(a_end - a_start, b_end - b_start)):
+            one = a_start + step if a_start + step < a_end else None
+            other = b_start + step if b_start + step < b_end else None
+            yield Pair(
+                None if one is None else a[one],
+                None if other is None else b[other],
+                one is not None and other is not None and first[one] == second[other],
+            )
+
+
+def align_turns(a: ComparedSession, b: ComparedSession) -> list[Pair]:
+    """Return the turns of two sessions beside each other (rule 1)."""
+    keys = [[" ".join(turn.prompt.split()) for turn in side.turns] for side in (a, b)]
+    return list(align(a.turns, b.turns, keys))
+
+
+def align_calls(a: ComparedTurn | None, b: ComparedTurn | None) -> list[Pair]:
+    """Return the calls of two turns beside each other (rule 2)."""
+    first, second = (turn.calls if turn else () for turn in (a, b))
+    return list(align(first, second, [[(call.name, call.target) for call in side] for side in (first, second)]))
+
+
+def list_differences(a: ComparedSession, b: ComparedSession) -> dict[str, Any]:
+    """Return what differs between two sessions, as plain data."""
+    return {
+        "figures": [
+            {"figure": name, "a": a.figures.get(name), "b": b.figures.get(name), "difference": _minus(b, a, name)}
+            for name in FIGURES
+        ],
+        "settings": [
+            {"setting": name, "a": a.settings.get(name, ""), "b": b.settings.get(name, "")}
+            for name in dict.fromkeys([*a.settings, *b.settings])
+        ],
+        "context": [
+            {"kind": kind, "a": a.context.get(kind, 0), "b": b.context.get(kind, 0)}
+            for kind in sorted({*a.context, *b.context}, key=lambda kind: -max(_both(a.context, b.context, kind)))
+        ],
+        "files": [
+            {"path": path, "a": _changed(a, path), "b": _changed(b, path)} for path in sorted({*a.files, *b.files})
+        ],
+    }
+
+
+def _both(a: Mapping[str, int], b: Mapping[str, int], kind: str) -> tuple[int, int]:
+    return a.get(kind, 0), b.get(kind, 0)
+
+
+def _minus(one: ComparedSession, other: ComparedSession, name: str) -> int | float | None:
+    first, second = one.figures.get(name), other.figures.get(name)
+    return None if first is None or second is None else first - second
+
+
+def _changed(session: ComparedSession, path: str) -> dict[str, int] | None:
+    found = session.files.get(path)
+    return None if found is None else {"added": found[0], "removed": found[1]}
+
+
+class GroupRow(NamedTuple):
+    """The sessions of a group, and their medians (rule 3)."""
+
+    name: str
+    sessions: int
+    medians: dict[str, float | int | None]
+
+
+def group_sessions(sessions: Iterable[ComparedSession], by: str) -> list[GroupRow]:
+    """Return the medians of sessions that have the same model, version, project, branch or first prompt."""
+    groups: dict[str, list[ComparedSession]] = {}
+    for session in sessions:
+        name = " ".join(session.first_prompt.split())[:200] if by == "prompt" else session.settings.get(by, "")
+        groups.setdefault(name, []).append(session)
+    return [
+        GroupRow(name, len(members), {figure: _median(members, figure) for figure in FIGURES})
+        for name, members in sorted(groups.items())
+    ]
+
+
+def _median(members: Sequence[ComparedSession], figure: str) -> float | int | None:
+    values = [value for member in members if (value := member.figures.get(figure)) is not None]
+    return median(values) if values else None
+
+
+def format_figure(name: str, value: float | None) -> str:
+    """Return a figure as people read it."""
+    if value is None:
+        return "-"
+    if name == "cost_micros":
+        return dollars(round(value))
+    if name.endswith("_seconds"):
+        return duration(timedelta(seconds=value))
+    return f"{value:,.1f}" if value != int(value) else f"{int(value):,}"
+
+
+def short_names(a: ComparedSession, b: ComparedSession) -> tuple[str, str]:
+    """Return the beginnings of two ids that tell them apart, with the numbers of branches."""
+    length = 8
+    while a.id != b.id and a.id[:length] == b.id[:length]:
+        length += 1
+    first, second = (f"{one.id[:length]}{f'#{one.branch}' if one.branch else ''}" for one in (a, b))
+    return first, second
+
+
+def session_data(session: ComparedSession) -> dict[str, Any]:
+    """Return a session as plain data, without its turns."""
+    return {
+        "session_id": session.id,
+        "branch": session.branch,
+        "title": session.title,
+        **{name: session.settings.get(name, "") for name in ("model", "version", "project")},
+        "git_branch": session.settings.get("branch", ""),
+        "figures": dict(session.figures),
+        "first_prompt": session.first_prompt,
+        "result": session.result,
+        "ended": session.ended,
+    }
+
+
+def turns_data(a: ComparedSession, b: ComparedSession) -> list[dict[str, Any]]:
+    """Return the aligned turns of two sessions as plain data."""
+    return [
+        {
+            "same_prompt": pair.same,
+            "a": _turn_data(pair.a),
+            "b": _turn_data(pair.b),
+            "calls": [
+                {"same": calls.same, "a": _call_data(calls.a), "b": _call_data(calls.b)}
+                for calls in align_calls(pair.a, pair.b)
+            ],
+        }
+        for pair in align_turns(a, b)
+    ]
+
+
+def _turn_data(turn: ComparedTurn | None) -> dict[str, Any] | None:
+    if turn is None:
+        return None
+    return {
+        "turn": turn.number,
+        "prompt": turn.prompt,
+        "requests": turn.requests,
+        "cost_micros": turn.cost_micros,
+        "unpriced_tokens": turn.unpriced_tokens,
+        "seconds": turn.seconds,
+        "answer": turn.answer,
+    }
+
+
+def _call_data(call: ComparedCall | None) -> dict[str, Any] | None:
+    return call._asdict() if call is not None else None

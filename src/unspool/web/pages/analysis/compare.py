@@ -1,0 +1,143 @@
+"""The comparison page: two sessions or branches side by side, aligned by prompts and tool calls.
+
+Rules
+  1. The figures are those of `unspool compare`; requests come from the same ledger as the usage page.
+  2. Each turn and each call leads to its step. Each figure leads to the page with what is behind it.
+  3. Both sessions are read whole: those that are too large are refused, with the command that compares them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from unspool.errors import TooLarge
+from unspool.home import Session
+from unspool.page.analysis import (
+    FIGURES,
+    ComparedSession,
+    format_figure,
+    list_differences,
+    session_data,
+    short_names,
+    turns_data,
+)
+from unspool.page.readers import PricedRequest, read_compared_session
+from unspool.store import PriceLookup
+from unspool.store.usage import UsageQuery
+from unspool.web.serving.responses import Json, page_routes, respond, session_link
+from unspool.web.serving.services import services_of
+
+_BRANCH: Final = re.compile(r"(.+)#(\d{1,6})", re.DOTALL)
+_MAX_BYTES: Final = 64 * 1024 * 1024
+_MAX_TURNS: Final = 200
+"""Pairs of turns that the page shows; the JSON has all."""
+_MAX_CALLS: Final = 100
+_BEHIND: Final = {
+    **dict.fromkeys(["requests", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"], "/cost"),
+    "cost_micros": "/cost",
+    **dict.fromkeys(["files_changed", "lines_added", "lines_removed"], "/review"),
+    **dict.fromkeys(["wall_seconds", "active_seconds"], "/time"),
+}
+"""The page of a session that shows what is behind a figure; others lead to the session."""
+
+
+def show_comparison(request: Request) -> Response:
+    """Show two sessions side by side; without two, a form that asks for them."""
+    names = [(request.query_params.get(side) or "").strip() for side in ("a", "b")]
+    if not all(names):
+        empty: Json = {"a": None, "b": None, "names": names}
+        return respond(request, "compare.html", empty, view=None)
+    a, b = (_read_side(request, name) for name in names)
+    data: Json = {"names": names, "a": session_data(a), "b": session_data(b), **list_differences(a, b)}
+    data["turns"] = turns_data(a, b)
+    return respond(request, "compare.html", data, view=_look(data, a, b))
+
+
+def _read_side(request: Request, name: str) -> ComparedSession:
+    services = services_of(request)
+    match = _BRANCH.fullmatch(name)
+    with services.open_sessions.open(match[1] if match else name) as view:
+        source, home = view.session.source, view.session.home
+    # Of its own: a session remembers all of its lines, and the page's must not.
+    session = Session(source, home)
+    if source.size + sum(agent.size for agent in session.agent_sources) > _MAX_BYTES:
+        raise TooLarge("this session is too large to compare on the page", hint="run `unspool compare` in a terminal")
+    with services.site.open() as access:
+        prices = PriceLookup(access.preferences.prices)
+        requests = [
+            PricedRequest(one.file, one.response, prices.price(one.response))
+            for one in access.ledger.requests(UsageQuery(), session.id)
+        ]
+    return read_compared_session(session, requests, int(match[2]) if match else None)
+
+
+def _look(data: Json, a: ComparedSession, b: ComparedSession) -> Json:
+    sides = {"a": a, "b": b}
+    return {
+        "heads": [
+            {
+                "name": name,
+                "title": side.title or side.id,
+                "href": session_link(side.id),
+            }
+            for name, side in zip(short_names(a, b), sides.values(), strict=True)
+        ],
+        "figures": [
+            {
+                "name": FIGURES[one["figure"]],
+                "cells": [
+                    (format_figure(one["figure"], one[key]), _behind(side.id, one["figure"]))
+                    for key, side in sides.items()
+                ],
+                "difference": _difference(one),
+            }
+            for one in data["figures"]
+        ],
+        "turns": [_turn_look(pair, sides) for pair in data["turns"][:_MAX_TURNS]],
+        "more": max(len(data["turns"]) - _MAX_TURNS, 0),
+    }
+
+
+def _behind(id: str, figure: str) -> str:
+    page = _BEHIND.get(figure, "")
+    return f"/session/{quote(id, safe='')}{page}"
+
+
+def _difference(one: Json) -> str:
+    if not one["difference"]:
+        return ""
+    words = format_figure(one["figure"], abs(one["difference"]))
+    return f"{'+' if one['difference'] > 0 else '−'}{words}"
+
+
+def _turn_look(pair: Json, sides: dict[str, ComparedSession]) -> Json:
+    calls = pair["calls"][:_MAX_CALLS]
+    return {
+        **pair,
+        "cells": [
+            {
+                **pair[key],
+                "href": session_link(side.id, turn=pair[key]["turn"]) if side.branch is None else session_link(side.id),
+                "took": format_figure("_seconds", pair[key]["seconds"]),
+            }
+            if pair[key]
+            else None
+            for key, side in sides.items()
+        ],
+        "calls": [
+            {"same": one["same"], "cells": [_call_look(one[key], side) for key, side in sides.items()]} for one in calls
+        ],
+        "more_calls": max(len(pair["calls"]) - _MAX_CALLS, 0),
+    }
+
+
+def _call_look(call: dict[str, Any] | None, side: ComparedSession) -> Json | None:
+    return {**call, "href": session_link(side.id, step=call["step"])} if call else None
+
+
+routes = page_routes("/compare", show_comparison)
