@@ -66,7 +66,11 @@ def main() -> None:
                     page.keyboard.press(key)
                     # The board keeps a stream of events open: its network is never idle.
                     page.wait_for_load_state("load" if shot.path == "/" else "networkidle")
-                page.evaluate("() => scrollTo(0, 0)")
+                if "Enter" in shot.keys:
+                    page.wait_for_selector("#drawer .detail")
+                    page.wait_for_load_state("networkidle")
+                # The page may still bring an opened step into sight: it is scrolled back until it stays.
+                page.wait_for_function("() => { const at = scrollY; scrollTo(0, 0); return at === 0; }")
                 (PLACE / f"{shot.name}.png").write_bytes(smaller(browser, page.screenshot()))
                 tab.close()
         browser.close()

@@ -81,6 +81,20 @@ def test_a_title_that_is_a_whole_prompt_takes_few_lines(
     assert crowded.PROMPT[:100] in (heading.get_attribute("title") or "")
 
 
+def test_the_facts_of_a_step_are_whole_beside_long_names(served: Served, tabs: Tabs) -> None:
+    page = visit_session(tabs(), served, crowded.LONG, "?depth=all")
+    line = page.locator(".row.call > a.line").filter(has_text=crowded.MCP[:20])
+    line.click()
+    page.wait_for_selector("#drawer .detail")
+    right, most = line.evaluate(
+        "(one) => [one.querySelector('.facts').getBoundingClientRect().right, one.getBoundingClientRect().right]"
+    )
+    assert right <= most
+    # A name that fits is not cut for it.
+    short = page.locator(".row.call > a.line .name").filter(has_text="Bash").first
+    assert short.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+
+
 def test_an_agent_whose_file_is_gone_says_so(served: Served, tabs: Tabs) -> None:
     tab = tabs()
     page = visit_session(tab, served, crowded.LONG)

@@ -114,8 +114,8 @@ async def _talk(place: Place, command: str, url: str) -> list[Json]:
                 told.append({"type": "turn", "prompt": prompt})
                 await client.query(prompt)
                 async for message in client.receive_response():
-                    calls = isinstance(message, sdk.UserMessage | sdk.AssistantMessage) and message.content
-                    if prompt == "wait" and calls and isinstance(message.content[0], sdk.ToolUseBlock):
+                    blocks = message.content if isinstance(message, sdk.AssistantMessage) else []
+                    if prompt == "wait" and blocks and isinstance(blocks[0], sdk.ToolUseBlock):
                         await client.interrupt()
         output = {"type": "json_schema", "schema": SCHEMA}
         async with sdk.ClaudeSDKClient(sdk.ClaudeAgentOptions(output_format=output, **options)) as client:

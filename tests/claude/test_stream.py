@@ -24,7 +24,7 @@ CUES = {
     "Read the notes.": [{"content": [{"type": "thinking", "thinking": "Hm."}, "I look.", READ, REFUSED]}, "Milk."],
     "Say no.": [{"error": {"status": 400, "type": "invalid_request_error", "message": "That is no model."}}],
 }
-OURS_ALONE = {"total_cost_micros", "stop_reason", "errors"}
+OURS_ALONE = {"total_cost_micros", "stop_reason", "errors", "terminal_reason"}
 NOT_OURS = {"context_management", "service_tier", "cache_creation", "web_fetch_requests", "maxOutputTokens"}
 """What the program adds to every answer and sum, whatever the API said."""
 

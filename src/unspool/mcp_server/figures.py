@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import islice
 from typing import Final
 
@@ -14,6 +15,8 @@ from unspool.store.sql import fetch_text_rows
 from unspool.store.usage import PERIODS, UsageFigures, parse_request, report_usage
 
 _MAX_ROWS: Final = 500
+_MAX_DRAINED: Final = 20_000
+"""Rows after those that are shown, read so that the engine can be kept."""
 _CELL: Final = 500
 """Characters of a cell."""
 _MAX_RUNNING: Final = 50
@@ -61,6 +64,8 @@ def run_sql(history: History, given: SqlArguments) -> str:
         try:
             header, found = fetch_text_rows(engine, given.query, null="NULL")
             rows = list(islice(found, given.offset, given.offset + _MAX_ROWS + 1))
+            # An engine whose result is not read to its end must be started again.
+            deque(islice(found, _MAX_DRAINED), maxlen=0)
         except UnspoolError as error:
             # DuckDB quotes values of the tables in its messages: they are text of transcripts too.
             answer.add(f"error: {error.message}", most=answer.left - 4)

@@ -79,9 +79,8 @@ class History:
     def warm_up(self) -> None:
         """Begin to bring the store up to date, and load what most tools need, without waiting for either."""
         self._updates.start()
-        from unspool.store import catalog, search
-
-        _ = (search.search_corpora, catalog.list_sessions)  # a door loads when a name is used
+        from unspool.store.catalog import list_sessions  # noqa: F401  a door loads when a name is used
+        from unspool.store.search import search_corpora  # noqa: F401
 
     def read_board(self, now: datetime) -> list[BoardRow]:
         """Return what each session is doing; all files are checked at most once in a while, those at work always."""

@@ -132,7 +132,7 @@ def test_a_program_may_interrupt_and_go_on(place: Place) -> None:
     answered = next(one for one in told if one["type"] == "control_response")
     assert answered["response"] == {"subtype": "success", "request_id": "7"}
     endings = [(one["subtype"], one["is_error"]) for one in told if one["type"] == "result"]
-    assert endings == [("error_during_execution", False), ("success", False)]
+    assert endings == [("error_during_execution", True), ("success", False)]  # as Claude Code 2.1.326 says
 
 
 def test_a_signal_ends_it_while_more_could_be_said(place: Place) -> None:

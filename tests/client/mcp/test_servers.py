@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.server
 import json
 import os
@@ -269,11 +270,16 @@ class Wrong(http.server.BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers.get("content-length", 0)))
         status = {"/401": 401, "/500": 500}.get(self.path, 200)
         self.send_response(status)
-        self.send_header("content-type", "text/html" if self.path == "/html" else "application/json")
+        kinds = {"/html": "text/html", "/endless-event": "text/event-stream"}
+        self.send_header("content-type", kinds.get(self.path, "application/json"))
+        if self.path == "/bomb":
+            self.send_header("content-encoding", "gzip")
         self.end_headers()
         try:
-            while self.path == "/endless":
+            while self.path.startswith("/endless"):
                 self.wfile.write(b"x" * 1_000_000)
+            if self.path == "/bomb":
+                self.wfile.write(gzip.compress(b" " * 300_000_000, 1))
             self.wfile.write(b"<html>\x1b[2J</html>" if self.path == "/html" else b'{"jsonrpc": 5}')
         except OSError:
             pass  # the other end has had enough
@@ -284,7 +290,7 @@ class Wrong(http.server.BaseHTTPRequestHandler):
         pass
 
 
-@pytest.mark.parametrize("path", ["401", "500", "html", "json", "endless"])
+@pytest.mark.parametrize("path", ["401", "500", "html", "json", "endless", "endless-event", "bomb"])
 def test_an_address_that_answers_something_else_is_one_line(chat: Chat, path: str) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Wrong) as pages:
         threading.Thread(target=pages.serve_forever, daemon=True).start()

@@ -236,7 +236,7 @@ def users(url: str, bound: tuple[str, ...], unbound: tuple[str, ...], as_json: b
 def migrate(url: str, as_json: bool) -> None:
     """Add the columns that came since the lake was created, and say what else has changed.
 
-    An ingest adds columns by itself. Nothing is removed or derived anew.
+    An ingest adds columns too. Existing rows do not change.
     """
     require_extras("sql", "team")
     from unspool.collect.lake import LAKE_VERSION, open_lake

@@ -9,6 +9,7 @@ Rules
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -24,6 +25,8 @@ from unspool.client.mcp.connection_end import (
 )
 from unspool.client.mcp.server_config import ServerConfig
 from unspool.client.mcp.server_process import open_process
+
+_BLANK_LINE = re.compile(rb"\n\n|\r\r|\r\n\r\n")
 
 if TYPE_CHECKING:
     import httpx2
@@ -103,6 +106,7 @@ async def _open_http(server: ServerConfig, end: ConnectionEnd) -> AsyncIterator[
         headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
     ) -> httpx2.AsyncClient:
         client = create_mcp_http_client(headers=headers, timeout=timeout, auth=auth)
+        client.headers["accept-encoding"] = "identity"
         client.event_hooks = {"request": [], "response": [note_status, _bound_body]}
         return client
 
@@ -118,20 +122,25 @@ async def _open_http(server: ServerConfig, end: ConnectionEnd) -> AsyncIterator[
 
 
 async def _bound_body(response: httpx2.Response) -> None:
-    """Let the body of a response end with an error where it gets too long; streams of events are bounded by event."""
+    """Let the body of a response end with an error where it, or one event of a stream of events, gets too long."""
     import httpx2
 
-    if "text/event-stream" in response.headers.get("content-type", ""):
-        return
+    if response.headers.get("content-encoding", "identity") != "identity":
+        # It was not asked for, and 16 MB of it can unpack to gigabytes.
+        raise httpx2.DecodingError("a compressed response", request=response.request)
+    is_stream = "text/event-stream" in response.headers.get("content-type", "")
     inner = response.stream
 
     class BoundedBody(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            size = 0
+            size, last = 0, b""
             async for chunk in inner:  # type: ignore[union-attr]
                 size += len(chunk)
                 if size > MAX_BYTES:
                     raise httpx2.ReadError(f"a response of more than {MAX_BYTES // 1024**2} MB")
+                if is_stream and _BLANK_LINE.search(last + chunk):  # an event has ended
+                    size = len(chunk)
+                last = (last + chunk)[-3:]
                 yield chunk
 
         async def aclose(self) -> None:
