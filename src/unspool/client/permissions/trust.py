@@ -24,6 +24,8 @@ _ACTING = (
     ".claude/settings.local.json",
     ".claude/agents",
     ".claude/commands",
+    ".claude/skills",
+    ".claude/output-styles",
     ".mcp.json",
     "CLAUDE.md",
 )
