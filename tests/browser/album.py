@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -44,12 +45,22 @@ def main() -> None:
     PLACE.mkdir(exist_ok=True)
     executable = chromium.find()
     assert executable is not None, "there is no Chromium"
-    with tempfile.TemporaryDirectory(prefix="unspool-") as place, sync_playwright() as playwright:
-        config = Path(place) / "claude"
+    # Not a random name: every page shows the path of the config folder.
+    place = Path(tempfile.gettempdir()) / "demo"
+    place.mkdir()
+    try:
+        _take_pictures(executable, place)
+    finally:
+        shutil.rmtree(place)
+
+
+def _take_pictures(executable: Path, place: Path) -> None:
+    with sync_playwright() as playwright:
+        config = place / "claude"
         write_demo(config)
         showcase.build(config)
         browser = playwright.chromium.launch(executable_path=executable, args=chromium.flags())
-        with happening(config), visited(config, Path(place) / "home") as served:
+        with happening(config), visited(config, place / "home") as served:
             while "for the first time" in served.get("/sessions").text:
                 pass
             for dark in (False, True):

@@ -526,10 +526,16 @@ def worded(story: list[Step], at: int, words: str) -> list[Step]:
 
 def test_advice_about_tasks_is_worded_with_the_tasks_there_are() -> None:
     tasks = [{"id": "1", "status": "pending", "subject": "Paint"}, 7]
-    told = sent(user("a"), attachment("task_reminder", content=tasks, itemCount=1), assistant("b", model=NEW))
-    assert told[1][0] == "system"
-    assert told[1][1][0].startswith("The task tools haven't been used recently.")
-    assert told[1][1][0].endswith("\n\n\nHere are the existing tasks:\n\n#1. [pending] Paint")
+    told = sent(user("a"), attachment("task_reminder", content=tasks, itemCount=1), assistant("b", model=OLD))
+    advice = told[0][1][0].removeprefix("<system-reminder>\n").removesuffix("\n</system-reminder>\n")
+    assert advice.startswith("The task tools haven't been used recently.")
+    assert advice.endswith("\n\n\nHere are the existing tasks:\n\n#1. [pending] Paint")
+
+
+def test_a_model_without_tools_for_tasks_is_reminded_of_them_only_by_a_line_with_the_words() -> None:
+    story = [user("a"), attachment("task_reminder", content=[], itemCount=0), assistant("b", model=NEW)]
+    assert [role for role, _ in sent(*story)] == ["user", "assistant"]
+    assert sent(*worded(story, 1, "d"))[1] == ("system", ["d"])
 
 
 def test_a_prompt_typed_meanwhile_in_the_terminal_is_the_users() -> None:

@@ -111,7 +111,9 @@ def predict_messages(
         tip = find_leaf_by_oldest_rule(graph) if version < _DROPS_FOREIGN_THINKING else find_leaf(graph)
         lines = find_thread_entries_in_graph(graph, tip, rehang=version >= _DROPS_FOREIGN_THINKING)
         lines = _without_newer(_without_reminders_beside(graph, tip, lines), version)
-        messages = _end_as_2_1_100(build_thread_context(lines, model, all_thinking=version < _DROPS_FOREIGN_THINKING))
+        messages = _end_as_2_1_100(
+            build_thread_context(lines, model, all_thinking=version < _DROPS_FOREIGN_THINKING, task_advice=True)
+        )
         renamed = _RENAMED if version >= _DROPS_FOREIGN_THINKING else _RENAMED_2_1_100
         sent = [
             {"role": message.role, "content": [_to_2_1_100(block, renamed) for block in message.blocks]}
@@ -119,7 +121,7 @@ def predict_messages(
         ]
         return _reword(strip_unrecorded_text(sent, version), version)
     lines = _without_newer(_walk_up(entries), version)
-    messages = _remove_stand_ins(build_thread_context(lines, model, all_thinking=True))
+    messages = _remove_stand_ins(build_thread_context(lines, model, all_thinking=True, task_advice=True))
     if lines and isinstance(lines[-1].record, Progress) and messages[-1].blocks[0].entry is None:
         messages.pop()
     plans = version < _FIRST_PLAN_FILES

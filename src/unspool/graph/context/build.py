@@ -73,15 +73,19 @@ def build_context(
 
 
 def build_thread_context(
-    lines: list[Entry], model: str | None = None, *, all_thinking: bool = False
+    lines: list[Entry], model: str | None = None, *, all_thinking: bool = False, task_advice: bool = False
 ) -> list[ContextMessage]:
-    """Return the messages of the lines of a thread (`find_thread_entries`)."""
+    """Return the messages of the lines of a thread (`find_thread_entries`).
+
+    With `task_advice` every model is reminded of its tasks, as versions before 2.1.290 do it.
+    """
     resumed = model_rules.model_after_resume(find_last_model(lines))
     model = resumed if model is None else model_rules.model_family(model)
     conversation, commands_after = _split_trailing_commands(_without_open_calls(lines))
     drafts: list[MessageDraft] = []
     by_id: dict[str, MessageDraft] = {}
-    reader = _Reader(model, all_thinking, _find_cut_results(lines))
+    task_advice = task_advice or model_rules.has_task_tools(model)
+    reader = _Reader(model, all_thinking, task_advice, _find_cut_results(lines))
     for line in _move_reminders_up(conversation, model_rules.takes_system_turns(model)):
         _add_line(drafts, by_id, line, reader)
     _drop_repeated_blocks(drafts, find_repeated_blocks(conversation))
@@ -264,6 +268,7 @@ class _Reader(NamedTuple):
 
     model: str
     all_thinking: bool
+    task_advice: bool
     cut_results: Mapping[str, str]
     """What is sent in place of the results of old calls, by the ids of the calls."""
 
@@ -308,6 +313,8 @@ def _add_line(drafts: list[MessageDraft], by_id: dict[str, MessageDraft], line: 
             _add_answer(drafts, by_id, line, None if reader.all_thinking else reader.model)
         return
     match line.record:
+        case Attachment(attachment=kinds.TaskReminder(), rendered=[]) if not reader.task_advice:
+            pass
         case Attachment() as record:
             _add_attachment(drafts, record, line, reader.model)
         case System(subtype="local_command", content=content) if content and not _is_display_only(line):

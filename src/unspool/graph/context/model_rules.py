@@ -21,6 +21,10 @@ _NO_SYSTEM_TURNS = frozenset(
     {"claude-3-5-sonnet", "claude-haiku-4-5", "claude-opus-4-5", "claude-opus-4-6", "claude-opus-4-7",
      "claude-sonnet-4-5", "claude-sonnet-4-6"}
 )  # fmt: skip
+_WITH_TASK_TOOLS = frozenset(
+    {"claude-3-5-sonnet", "claude-haiku-4-5", "claude-opus-4-5", "claude-opus-4-6", "claude-opus-4-7",
+     "claude-sonnet-4-5", "claude-sonnet-4-6"}
+)  # fmt: skip
 
 
 @lru_cache(maxsize=256)
@@ -37,6 +41,14 @@ def model_after_resume(model: str | None) -> str:
 def takes_system_turns(model: str) -> bool:
     """Tell whether a model is sent reminders as system messages between the others, not in user messages."""
     return model_family(model) in _OFFERED - _NO_SYSTEM_TURNS
+
+
+def has_task_tools(model: str) -> bool:
+    """Tell whether a model has tools for tasks: another one is not reminded of them (since 2.1.290).
+
+    Measured with 2.1.326. A line that has the words of a reminder is sent to every model.
+    """
+    return model_family(model) not in _OFFERED - _WITH_TASK_TOOLS
 
 
 def keeps_tags(model: str) -> bool:
