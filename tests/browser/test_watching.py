@@ -55,7 +55,7 @@ def test_another_port_of_this_machine_is_elsewhere(browser: Browser, trap: Trap)
         assert other.hits == ["/pwn-1"]
 
 
-def test_a_page_that_keeps_to_itself_has_no_problem(tabs: Tabs, trap: Trap, tmp_path: Path) -> None:
+def test_a_page_that_keeps_to_itself_has_no_problem(trap: Trap, tabs: Tabs, tmp_path: Path) -> None:
     trap.put("/own.js", "document.title = 'seen'", Content_Type="text/javascript")
     tab = tabs()
     tab.go(trap.put("/", "<!doctype html><title>page</title><script src=/own.js></script><p>quiet"))
@@ -67,7 +67,7 @@ def test_a_page_that_keeps_to_itself_has_no_problem(tabs: Tabs, trap: Trap, tmp_
     assert tab.metrics()["Nodes"] > 0
 
 
-def test_without_script_a_page_is_still_a_page(tabs: Tabs, trap: Trap) -> None:
+def test_without_script_a_page_is_still_a_page(trap: Trap, tabs: Tabs) -> None:
     tab = tabs(script=False)
     page = tab.go(trap.put("/", "<!doctype html><title>page</title><p>words</p><script>alert(1)</script>"))
     assert page.inner_text("p") == "words"
