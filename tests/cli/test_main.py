@@ -37,13 +37,14 @@ Commands:
   ls          List sessions, newest first.
   show        Show a session: prompts, tool calls, results.
   stats       Count turns, calls, errors and blocks, of one session or all.
+  compare     Compare two sessions, two branches, or groups of sessions.
   usage       Report tokens and cost by day, session, model, 5-hour block and more.
   search      Search prompts, answers, tool results, plans and other text.
   sql         Run SQL on sessions, messages, tool calls, files and costs.
   watch       Show what each session is doing, and which one needs you.
   serve       Serve the web page: live sessions, search, usage, SQL.
   chat        Chat with a model in a session that Claude Code can resume.
-  edit        Clone, fork, move, trim, compress or repair a session; undo edits.
+  edit        Clone, fork, move, trim, compress, repair or redact a session; undo edits.
   export      Export a session as Markdown, HTML, JSON or raw lines; or all as tables.
   share       Write a redacted copy of a session, to send to somebody.
   restore     Restore a deleted session from the archive, byte for byte.
@@ -51,6 +52,7 @@ Commands:
   lake        Build Delta tables from collected sessions, and query them.
   redact      Remove secrets from files, or list them.
   statusline  Print a status line for Claude Code, or install it.
+  mcp         Serve the history of sessions to agents over MCP.
   hooks       Install or remove hooks that report the status of Claude Code.
   sync        Update the store from a config folder.
   doctor      Check the data: unknown, damaged or missing parts.

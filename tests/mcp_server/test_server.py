@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
@@ -103,11 +104,10 @@ def test_what_was_written_since_the_last_call_is_found(world: Path) -> None:
         session(user("Build a lighthouse."), assistant("Built."), id=later, cwd="/home/me/harbour").save(
             world / "claude"
         )
-        after = before
-        for _ in range(200):  # the store is brought up to date beside the calls
+        after, deadline = before, time.monotonic() + 60
+        # The store is brought up to date beside the calls, at most every two seconds.
+        while "Build a lighthouse" not in after.text and time.monotonic() < deadline:
             after = await call(client, "search_sessions", query="lighthouse")
-            if "Build a lighthouse" in after.text:
-                break
         return before, after
 
     before, after = run_client(world / "claude", world / "own", use)

@@ -59,6 +59,8 @@ CASES: dict[str, list[str]] = {
     "statusline": ["statusline status"],
     "statusline-change": ["statusline install --yes", "statusline uninstall --yes"],
     "statusline-fields": ["statusline fields"],
+    "mcp": ["mcp status"],
+    "mcp-change": ["mcp install --yes", "mcp uninstall --yes"],
     "demo": ["demo {new}"],
     "collect": [],
     "collect-status": [],
