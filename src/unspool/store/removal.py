@@ -121,7 +121,7 @@ def compact_databases(folder: Path, at: Callable[[str], None] = lambda _: None) 
     for path in sorted(folder.glob("*.db.old-*")):
         unreached.append(f"`{path}`, which `sync --rebuild` kept: delete it")
     if (folder / "collect.db").exists():
-        unreached.append("segments that `unspool collect` has made or sent: remove them with `unspool lake forget`")
+        unreached.append("segments that `unspool collect` has made or sent: delete them in the object store")
     return unreached
 
 
