@@ -5,36 +5,20 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from unspool.cli import options, output, session_argument, store_access
 from unspool.cli.main import on_step
 from unspool.display import units
-from unspool.edit import (
-    RedactionPlan,
-    RedactionRequest,
-    apply_redaction,
-    edit_as_json,
-    find_backups,
-    plan_redaction,
-    shred_backups,
-)
 from unspool.errors import NothingFound, UsageError
 from unspool.paths import data_folder
-from unspool.store import (
-    STORE,
-    RemovalReport,
-    RemovalScope,
-    compact_databases,
-    find_left,
-    open_store,
-    preferences,
-    read_archived,
-    remove_from_store,
-    translate_errors,
-)
+from unspool.store import STORE, open_store, preferences, translate_errors
+
+if TYPE_CHECKING:
+    from unspool.edit import RedactionPlan
+    from unspool.store import RemovalReport
 
 _ALWAYS_OUT_OF_REACH = (
     "other copies of the files, such as backups of the disk, and what a web page or a terminal still shows",
@@ -81,6 +65,17 @@ def redact(
     unspool edit redact 945090a1 --text-file secrets.txt --shred
     unspool edit redact 945090a1 --turns 4..5
     """
+    # Here and not above: every `edit` command loads this module, and only this one needs the rules of redaction.
+    from unspool.edit import (
+        RedactionRequest,
+        apply_redaction,
+        edit_as_json,
+        find_backups,
+        plan_redaction,
+        shred_backups,
+    )
+    from unspool.store import RemovalScope, compact_databases, find_left, read_archived, remove_from_store
+
     folder = data_folder(os.environ)
     if text_file is not None:
         texts = (*texts, *_read_texts(text_file))
@@ -102,10 +97,8 @@ def redact(
     applied = apply_redaction(plan, folder=folder, at=at)
     at("files written")
     report = remove_from_store(folder, scope, plan.removal, at)
-    root = plan.planned.files.config
-    if root is not None and (folder / STORE).exists():
-        _bring_up_to_date(folder, root)
-        at("synced")
+    _bring_up_to_date(folder, plan.planned.files.config)
+    at("synced")
     shredded = shred_backups(folder, plan.removal, plan.session_id, at) if shred else []
     unreached = [*report.unreached, *compact_databases(folder, at), *_ALWAYS_OUT_OF_REACH]
     left = find_left(folder, scope, plan.removal)
@@ -153,8 +146,10 @@ def _parse_turns(text: str, count: int) -> range:
     return turns
 
 
-def _bring_up_to_date(folder: Path, root: Path) -> None:
-    """Read the changed files into the store, and fill its text index again."""
+def _bring_up_to_date(folder: Path, root: Path | None) -> None:
+    """Read the changed files into the store, if there is one, and fill its text index again."""
+    if root is None or not (folder / STORE).exists():
+        return
     settings = preferences.read_preferences(folder)
     with translate_errors(folder), closing(open_store(folder)) as database:
         store_access.sync_store(database, root.resolve(), folder, settings)
@@ -163,6 +158,8 @@ def _bring_up_to_date(folder: Path, root: Path) -> None:
 
 
 def _print_plan(plan: RedactionPlan, backups: list[str], *, as_json: bool) -> None:
+    from unspool.edit import edit_as_json
+
     files = [str(change.path) for change in plan.changes]
     if as_json:
         data = {

@@ -7,12 +7,14 @@ space on disk and nothing else.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
 from unspool.edit.planning.ids import IdMap
-from unspool.redact import TextRemoval
+
+if TYPE_CHECKING:  # start-up: only one of the edits needs it
+    from unspool.redact import TextRemoval
 
 
 class Clone(msgspec.Struct, frozen=True):
