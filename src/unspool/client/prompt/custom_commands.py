@@ -23,12 +23,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from unspool.client.prompt.definition_files import DefinitionFile, Definitions, Plugin, load_definitions
+from unspool.client.prompt.definition_files import DEFINED_NAME, DefinitionFile, Definitions, Plugin, load_definitions
 from unspool.client.prompt.text.markdown import find_mentions
 from unspool.errors import Unreadable
 from unspool.permissions import split_rules
 
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 _PLACEHOLDER = re.compile(
     r"(?P<escaped>(?<!\\)\\)?\$(?:ARGUMENTS\[(?P<index>\d{1,4})\]|(?P<number>\d{1,4})(?!\w)|(?P<all>ARGUMENTS)|(?P<name>[^\W\d]\w*)(?!\[))"
 )
@@ -148,7 +147,7 @@ class _Arguments:
 def _read_command(file: DefinitionFile) -> CustomCommand:
     """Read the command that a file defines; `Unreadable` says what is wrong with it."""
     names = [*file.path.relative_to(file.folder).parts[:-1], file.path.stem]
-    if not all(_NAME.fullmatch(name) for name in names):
+    if not all(DEFINED_NAME.fullmatch(name) for name in names):
         raise Unreadable(f"invalid command name `{file.path}`")
     fields, body = file.read("command")
     first_line = next((line.strip("# ") for line in body.splitlines() if line.strip()), "")

@@ -7,6 +7,7 @@ Rules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -15,6 +16,8 @@ from unspool.client.prompt.text.markdown import FrontMatter, parse_front_matter
 from unspool.errors import Unreadable, UnspoolError
 from unspool.files import read_whole
 
+DEFINED_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
+"""What a command, a skill or a plugin may be called."""
 _MAX_BYTES = 256 * 1024
 
 

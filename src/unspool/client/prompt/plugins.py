@@ -12,7 +12,6 @@ Rules
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -20,12 +19,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unspool.client.prompt.definition_files import Plugin
+from unspool.client.prompt.definition_files import DEFINED_NAME, Plugin
 from unspool.client.tool_result import Json
 from unspool.errors import UnspoolError, UsageError
 from unspool.files import read_whole
 
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 _MAX_BYTES = 1024 * 1024
 
 
@@ -92,7 +90,7 @@ def _open_plugin(folder: Path, usual_name: str) -> Plugin:
     if document is None:
         raise UsageError(f"cannot read the plugin `{manifest}`")
     name = document.get("name", usual_name)
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not DEFINED_NAME.fullmatch(name):
         raise UsageError(f"invalid plugin name in `{manifest}`")
     return Plugin(name, folder.resolve())
 

@@ -13,11 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from unspool.client.prompt.custom_commands import CustomCommand
-from unspool.client.prompt.definition_files import DefinitionFile, Definitions, Plugin, load_definitions
+from unspool.client.prompt.definition_files import DEFINED_NAME, DefinitionFile, Definitions, Plugin, load_definitions
 from unspool.errors import Unreadable
 from unspool.permissions import split_rules
-
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 
 
 def load_skills(
@@ -32,7 +30,7 @@ def _read_skill(file: DefinitionFile) -> CustomCommand:
     fields, body = file.read("skill")
     # Claude Code calls a skill by its folder; `name` is what it is shown as.
     name = file.path.parent.name
-    if not _NAME.fullmatch(name):
+    if not DEFINED_NAME.fullmatch(name):
         raise Unreadable(f"invalid skill name `{file.path.parent}`")
     first_line = next((line.strip("# ") for line in body.splitlines() if line.strip()), "")
     description = fields.get("description", first_line[:100])

@@ -4,7 +4,7 @@ Rules
   1. Only files that the tables' own logs name are read; a folder is never searched for files.
   2. A query sees one snapshot of each table; what is written meanwhile is for the next query.
   3. Files of a lake in an object store are fetched first: those of the tables that the query names, in the partitions
-     that it reads (`pruning.py`). They never change, so each is fetched once.
+     that it reads (`partition_selection.py`). They never change, so each is fetched once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from unspool.collect.lake.lake import Lake, has_late_columns, translate_lake_errors
-from unspool.collect.lake.pruning import select_files
+from unspool.collect.lake.partition_selection import select_files
 from unspool.collect.lake.tables import lake_tables, partition_columns
 from unspool.errors import Refused
 from unspool.files import write_atomically

@@ -21,10 +21,6 @@ _NO_SYSTEM_TURNS = frozenset(
     {"claude-3-5-sonnet", "claude-haiku-4-5", "claude-opus-4-5", "claude-opus-4-6", "claude-opus-4-7",
      "claude-sonnet-4-5", "claude-sonnet-4-6"}
 )  # fmt: skip
-_WITH_TASK_TOOLS = frozenset(
-    {"claude-3-5-sonnet", "claude-haiku-4-5", "claude-opus-4-5", "claude-opus-4-6", "claude-opus-4-7",
-     "claude-sonnet-4-5", "claude-sonnet-4-6"}
-)  # fmt: skip
 
 
 @lru_cache(maxsize=256)
@@ -46,9 +42,10 @@ def takes_system_turns(model: str) -> bool:
 def has_task_tools(model: str) -> bool:
     """Tell whether a model has tools for tasks: another one is not reminded of them (since 2.1.290).
 
-    Measured with 2.1.326. A line that has the words of a reminder is sent to every model.
+    In 2.1.326 they are the models that take no system messages. A line that has the words of a reminder is sent to
+    every model.
     """
-    return model_family(model) not in _OFFERED - _WITH_TASK_TOOLS
+    return not takes_system_turns(model)
 
 
 def keeps_tags(model: str) -> bool:

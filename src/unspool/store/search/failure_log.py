@@ -140,11 +140,20 @@ def _scan(corpus: Corpus, filters: SearchFilters) -> Iterator[tuple[object, _Fou
     asked = filters._replace(errors=True, kinds=_FAILING_KINDS)
     files = {file.path: file for file in corpus.files()}
     reader = CorpusReader(corpus.archive)
-    for hit in search_corpora([corpus], AnyText(), asked, limit=MAX_FAILURES):
-        if file := files.get(hit.file):
-            line, time = _read_line(reader, file, hit.offset), milliseconds(hit.timestamp)
+    try:
+        for hit in search_corpora([corpus], AnyText(), asked, limit=MAX_FAILURES):
+            file = files.get(hit.file)
+            if file is None:
+                continue
+            try:
+                line = _read_line(reader, file, hit.offset)
+            except UnspoolError:  # it can no longer be read
+                continue
+            time = milliseconds(hit.timestamp)
             where = Failure(hit.session, hit.agent, hit.project, hit.offset, time, hit.tool, "")
             yield _make_failure(where, file, line, _find_passage(line, hit))
+    finally:
+        reader.close()
 
 
 def _find_passage(line: Json, hit: SearchHit) -> int:

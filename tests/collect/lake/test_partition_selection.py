@@ -11,7 +11,7 @@ import pytest
 
 from tests.collect.lake.lakes import TestLake
 from unspool.collect.lake.lake import Lake, open_lake
-from unspool.collect.lake.pruning import select_files
+from unspool.collect.lake.partition_selection import select_files
 from unspool.collect.lake.sql import engine_setup, table_paths
 from unspool.collect.lake.tables import lake_tables
 from unspool.collect.object_store import SegmentStore
