@@ -12,6 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from bench import (
+    chain,
     chat,
     collect,
     columns,
@@ -43,6 +44,7 @@ def main() -> None:
     options = _arguments()
     parameters = corpus.Parameters(size=round(options.size * 1e6), shares=_shares(options.families))
     benchmarks: dict[str, Callable[[], list[Row]]] = {
+        "chain": chain.rows,
         "chat": chat.rows,
         "collect": lambda: collect.rows(parameters),
         "columns": lambda: columns.rows(parameters),

@@ -1,10 +1,11 @@
-"""Chat: CPU for a long answer, for a start without a terminal, and for going on with a long session.
+"""Chat: CPU for a long answer, a start without a terminal, a long session; tokens that tools of MCP servers cost.
 
 | what                                  | against                                                                  |
 |---------------------------------------|--------------------------------------------------------------------------|
 | 20,000 deltas through a turn          | the same answer read from the same server, cut into events and decoded   |
 | `unspool chat -p` on a script         | `python -c pass`                                                         |
 | a session of 10,000 turns, opened     | its file read and decoded into records, and nothing done with them       |
+| tokens of the first request, 50 tools | those that the 50 definitions take if all of them are sent               |
 
 The server is a process of its own. Both sides of a comparison ask it, or read the file, in processes of their own; they
 have asked once before the clock starts, since a first request loads the rest of the HTTP library.
@@ -13,6 +14,7 @@ have asked once before the clock starts, since a first request loads the rest of
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
 import sys
@@ -31,6 +33,7 @@ from bench.table import Row
 ROUNDS = 7
 DELTAS = 20_000
 TURNS = 10_000
+_MANY_TOOLS = Path(__file__).parents[1] / "tests" / "client" / "mcp" / "many_tools_server.py"
 _CHUNK = 12
 _MODEL = "claude-opus-4-5"
 _ASKED: dict[str, Any] = {"model": _MODEL, "max_tokens": 32_000, "messages": [{"role": "user", "content": "Go."}]}
@@ -39,7 +42,7 @@ _ASKED: dict[str, Any] = {"model": _MODEL, "max_tokens": 32_000, "messages": [{"
 def rows() -> list[Row]:
     """Measure."""
     corpus.ready()
-    return [*_streaming(), *_starting(), *_resuming()]
+    return [*_streaming(), *_starting(), *_resuming(), *_offering()]
 
 
 def _streaming() -> Iterator[Row]:
@@ -73,6 +76,35 @@ def _resuming() -> Iterator[Row]:
     bare, ours = (min(one.cpu for one in side) for side in sides.values())
     name = f"chat: resume {TURNS:,} turns, {size:.0f} MB"
     yield Row(name=name, unit="s", ours=ours, reference=bare, target=4, against="the file decoded")
+
+
+def _offering() -> Iterator[Row]:
+    """Compare the first request of a chat with fifty tools of an MCP server with one that has none."""
+    with _folder() as folder:
+        script = folder / "hello.json"
+        script.write_text('["Hello."]')
+        servers = {"mcpServers": {"many": {"command": sys.executable, "args": [str(_MANY_TOOLS)]}}}
+        given = ["--mcp-config", msgspec.json.encode(servers).decode()]
+        alone = _first_request(folder, script, [], "")
+        ours, whole = (_first_request(folder, script, given, mode) - alone for mode in ("", "false"))
+    against = "all definitions sent"
+    yield Row(
+        name="chat: 50 MCP tools, first request", unit="tokens", ours=ours, reference=whole, target=2_000,
+        of_ratio=False, against=against,
+    )  # fmt: skip
+
+
+def _first_request(folder: Path, script: Path, more: list[str], search: str) -> int:
+    """Return how many input tokens the first request of a chat has; `search`: whether tools are deferred."""
+    flags = ["--model", f"script:{script}", "--config-dir", str(folder / "config"), "--output-format", "json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "unspool", "chat", "-p", "Hi.", *flags, *more],
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), "ENABLE_TOOL_SEARCH": search},
+        cwd=folder,
+        capture_output=True,
+        check=True,
+    )
+    return int(msgspec.json.decode(done.stdout)["usage"]["input_tokens"])
 
 
 def _measured(name: str, sides: dict[Task, list[Measured]], argument: str) -> dict[Task, list[Measured]]:

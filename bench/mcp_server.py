@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,10 +26,11 @@ STARTS = 10
 CALLS = 20
 GIGABYTE = 1_000_000_000
 IMPORT = [sys.executable, "-c", "import mcp"]
+_MUST_FIND = ("search_sessions", "find_file_history", "recall_decisions")
 _HELLO = {
     "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"},
 }  # fmt: skip
-_WORDS = ("error", "module", "config", "value", "path", "user", "test", "file", "line", "data")
+_QUERIES = 10
 
 
 def rows(parameters: corpus.Parameters) -> list[Row]:
@@ -67,15 +70,18 @@ def _call_rows(tree: Path) -> list[Row]:
     sync = [sys.executable, "-m", "unspool", "sync", "--config-dir", str(tree)]
     subprocess.run(sync, env=environment, check=True, stdout=subprocess.DEVNULL)
     found = []
+    words = _choose_words(tree)
     with _Client(tree, own) as client:
-        sessions = _session_ids(client)
+        sessions, paths = _session_ids(client), _changed_paths(client)
         calls: dict[str, Any] = {
-            "search_sessions": lambda number: {"query": _WORDS[number % len(_WORDS)]},
+            "search_sessions": lambda number: {"query": words[number % _QUERIES]},
             "search_sessions, list": lambda number: {"offset": number * 20},
             "read_session": lambda number: {"session": sessions[number % len(sessions)]},
             "read_session, turn": lambda number: {"session": sessions[number % len(sessions)], "turn": 1},
-            "find_file_history": lambda number: {"path": f"{_WORDS[number % len(_WORDS)]}"},
-            "recall_decisions": lambda number: {"topic": f"why {_WORDS[number % 10]} and {_WORDS[(number + 3) % 10]}"},
+            "find_file_history": lambda number: {"path": paths[number % len(paths)]},
+            "recall_decisions": lambda number: {
+                "topic": f"why {words[number % _QUERIES]} and {words[(number + 3) % 10]}"
+            },
             "usage": lambda number: {"period": ("daily", "model", "project")[number % 3]},
             "sql": lambda number: {"query": "SELECT name, count(*) FROM tool_calls GROUP BY name"},
             "list_running": lambda number: {"all": bool(number % 2)},
@@ -83,6 +89,11 @@ def _call_rows(tree: Path) -> list[Row]:
         for name, make in calls.items():
             corpus.say(f"mcp: {name}")
             first, *taken = [client.call(name.partition(",")[0], make(number)) for number in range(CALLS + 1)]
+            if (
+                name in _MUST_FIND
+                and (number := next((n for n in range(CALLS) if not client.finds(name, make(n))), -1)) >= 0
+            ):
+                sys.exit(f"mcp: {name} finds nothing for {make(number)}: that measures less than a search")
             walls, cpus = sorted(wall for wall, _ in taken), [cpu for _, cpu in taken]
             found.append(
                 Row(name=f"{name} at 1 GB, p95", unit="ms", ours=walls[int(CALLS * 0.95) - 1] * 1000,
@@ -91,6 +102,23 @@ def _call_rows(tree: Path) -> list[Row]:
                     details={"first": first[0] * 1000, "median": statistics.median(walls) * 1000})
             )  # fmt: skip
     return found
+
+
+def _choose_words(tree: Path) -> list[str]:
+    """Return words of the prompts in a tree, from the most common to one that occurs once: each is found."""
+    counts = Counter[str]()
+    for line in (tree / "history.jsonl").read_text().splitlines():
+        counts.update(re.findall(r"[a-z]{4,}", json.loads(line)["display"]))
+    words = [word for word, _ in counts.most_common()]
+    return [words[number * len(words) // _QUERIES] for number in range(_QUERIES)]
+
+
+def _changed_paths(client: _Client) -> list[str]:
+    """Return the files that most tool calls changed."""
+    changed = "SELECT path FROM files_touched WHERE action <> 'read' AND added > 0 GROUP BY path"
+    query = f"{changed} ORDER BY count(*) DESC LIMIT 20"
+    text = client.ask("sql", {"query": query, "token_budget": 5_000})
+    return [line for line in text.splitlines() if line.startswith("/")]
 
 
 def _session_ids(client: _Client) -> list[str]:
@@ -127,6 +155,10 @@ class _Client:
 
     def ask(self, tool: str, arguments: dict[str, Any]) -> str:
         return str(self.request("tools/call", {"name": tool, "arguments": arguments})["content"][0]["text"])
+
+    def finds(self, tool: str, arguments: dict[str, Any]) -> bool:
+        """Tell whether the answer of a call has any text of a session."""
+        return "<transcript-" in self.ask(tool, arguments)
 
     def call(self, tool: str, arguments: dict[str, Any]) -> tuple[float, float]:
         """Return the seconds that a call took, and the CPU seconds of the server meanwhile, its engine not included."""

@@ -31,10 +31,12 @@ def commands() -> str:
         assert command is not None
         inner = click.Context(command, info_name=name, parent=context)
         sections.append(_help(f"unspool {name}", command, inner))
-        for part, inside in command.commands.items() if isinstance(command, click.Group) else ():
-            sections.append(
-                _help(f"unspool {name} {part}", inside, click.Context(inside, info_name=part, parent=inner))
-            )
+        if isinstance(command, click.Group):
+            for part in command.list_commands(inner):
+                inside = command.get_command(inner, part)
+                assert inside is not None
+                context_inside = click.Context(inside, info_name=part, parent=inner)
+                sections.append(_help(f"unspool {name} {part}", inside, context_inside))
     return "\n".join(sections)
 
 

@@ -60,8 +60,11 @@ def _command(path: str, command: click.Command, parent: click.Context) -> Iterat
     usage = " ".join(command.collect_usage_pieces(context))
     yield from (f'.SS "{escape(f"unspool {path} {usage}")}"', *_paragraphs(command.help or ""))
     yield from _options(command, context)
-    for name, inner in sorted(command.commands.items()) if isinstance(command, click.Group) else ():
-        yield from _command(f"{path} {name}", inner, context)
+    if isinstance(command, click.Group):
+        for name in sorted(command.list_commands(context)):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from _command(f"{path} {name}", inner, context)
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:

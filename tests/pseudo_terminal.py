@@ -19,7 +19,7 @@ import pyte
 
 PATIENCE = 20.0
 ESCAPE, ENTER, UP, DOWN, SHIFT_TAB = "\x1b", "\r", "\x1b[A", "\x1b[B", "\x1b[Z"
-CTRL_C, CTRL_D = "\x03", "\x04"
+CTRL_C, CTRL_D, CTRL_V = "\x03", "\x04", "\x16"
 
 
 class PseudoTerminal:

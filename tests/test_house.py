@@ -100,6 +100,12 @@ def test_everyday_commands_load_neither_the_demo_nor_the_tools_for_tests(command
     assert "unspool.cli.main" in loaded
 
 
+@pytest.mark.parametrize(("command", "most"), [("usage", 42), ("edit trim", 82)])
+def test_a_command_loads_few_modules(command: str, most: int) -> None:
+    """Each costs about a third of a millisecond; what a short session does not need is imported where it is used."""
+    assert figures.modules_run(figures.COMMANDS[command]) <= most
+
+
 def test_every_public_name_can_be_imported() -> None:
     assert unspool.__all__
     assert [public for public in unspool.__all__ if getattr(unspool, public, None) is None] == []

@@ -9,7 +9,8 @@
     ├── Refused           exit 5  it is possible, and unspool will not do it
     │   └── MissingExtra  exit 5  the libraries that it needs are not installed
     ├── ApiFailed         exit 6  the Messages API refused, or did not answer
-    └── ObjectStoreFailed exit 6  an object store refused, or did not answer
+    ├── ObjectStoreFailed exit 6  an object store refused, or did not answer
+    └── TelemetryFailed   exit 6  a receiver of OpenTelemetry refused, or did not answer
 
 Bad data is never an exception: it comes back as a value (`BadLine`, `Unknown`, `Other`).
 """
@@ -126,6 +127,17 @@ class ObjectStoreFailed(UnspoolError):
     def __init__(self, message: str, *, hint: str | None = None, is_final: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.is_final = is_final
+
+
+class TelemetryFailed(UnspoolError):
+    """A receiver of OpenTelemetry refused a request or did not answer."""
+
+    exit_code = 6
+
+    def __init__(self, message: str, *, hint: str | None = None, is_too_large: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.is_too_large = is_too_large
+        """Whether a smaller request may be taken."""
 
 
 def session_not_found(name: str) -> NotFound:

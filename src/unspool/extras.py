@@ -21,6 +21,7 @@ _LIBRARIES = {
     "sql": ("duckdb", "arro3", "prompt_toolkit"),
     "mcp": ("mcp",),
     "team": ("obstore", "deltalake"),
+    "otlp": ("httpx2", "opentelemetry.proto"),
 }
 """The modules that each extra installs, as they are imported."""
 
@@ -32,8 +33,10 @@ def optional_libraries() -> frozenset[str]:
 
 def extra_of(library: str) -> str | None:
     """Return the extra that installs a module; None if no extra does."""
-    name = library.partition(".")[0]
-    return next((extra for extra, libraries in _LIBRARIES.items() if name in libraries), None)
+    parts = library.split(".")
+    # `opentelemetry` has packages of several distributions, so the longer name is looked for too.
+    names = {parts[0], ".".join(parts[:2])}
+    return next((extra for extra, libraries in _LIBRARIES.items() if not names.isdisjoint(libraries)), None)
 
 
 def missing_extra(*extras: str, feature: str | None = None) -> MissingExtra:

@@ -32,24 +32,23 @@ from unspool.files import open_regular, read_at, read_pieces
 from unspool.format import Assistant, BadLine, Entry, Item
 from unspool.format.side_files import json
 from unspool.graph import (
-    Agent,
-    AgentFile,
-    SessionFacts,
     Thread,
     ToolCall,
     Turn,
     WholeMessage,
-    collect_facts,
     find_threads,
     find_tool_calls,
     group_messages,
-    link_agents,
     split_turns,
 )
-from unspool.paths import config_folder, project_name, resolve_existing
+from unspool.other_agents import translate_folder
+from unspool.paths import config_folder, data_folder, project_name, resolve_existing
 from unspool.read import Kind, LineChunk, Skipped, Source, Tree, read_items, read_line_chunks, scan
 
-if TYPE_CHECKING:  # start-up: a list of sessions needs neither prices nor context, so they are imported where used
+# Start-up: a list of sessions needs neither prices nor context, and an edit neither facts nor, mostly, agents. They are
+# imported where they are used.
+if TYPE_CHECKING:
+    from unspool.graph import Agent, AgentFile, SessionFacts
     from unspool.graph.context import ContextMessage
     from unspool.prices import Response, SessionFinder, UsageTotals
 
@@ -134,6 +133,8 @@ class Session:
     @cached_property
     def facts(self) -> SessionFacts:
         """The facts that a list shows: title, times, counts."""
+        from unspool.graph import collect_facts
+
         return collect_facts(self.entries)
 
     @property
@@ -190,6 +191,8 @@ class Session:
     @cached_property
     def agents(self) -> list[Agent]:
         """Sub-agents, linked to the calls that started them."""
+        from unspool.graph import link_agents
+
         return link_agents(self.entries, self.agent_files)
 
     @cached_property
@@ -290,6 +293,10 @@ class Home:
             return None
         return self._paid.get(str(session.own_path), [])
 
+    def find_paying_file(self, file: str, session_id: str) -> str:
+        """Return the path of the own file of the session that pays for what is in a file: two files may have one id."""
+        return self._finder.find(file, session_id)
+
     def agents_of(self, session: Session) -> tuple[Source, ...]:
         """Return the files of a session's agents: in its own folder, or beside it."""
         inside, beside = self._agents
@@ -307,6 +314,10 @@ class Home:
     @cached_property
     def _places(self) -> frozenset[str]:
         return frozenset(source.place for source in self.tree.of(Kind.SESSION, Kind.AGENT))
+
+    @cached_property
+    def _finder(self) -> SessionFinder:
+        return self._make_finder()
 
     def _make_finder(self) -> SessionFinder:
         from unspool.prices import SessionFinder
@@ -395,11 +406,19 @@ class Home:
 
 def open(path: str | Path | None = None) -> Home:
     """Open a config folder, a project of it, any tree or a file; else `$CLAUDE_CONFIG_DIR`, else `~/.claude`."""
-    return Home(scan(resolve_existing(config_folder(str(path) if path else None, os.environ))))
+    root, skipped = translate_folder(
+        resolve_existing(config_folder(str(path) if path else None, os.environ)), data_folder(os.environ)
+    )
+    home = Home(scan(root))
+    for one in skipped:
+        home.skip(one)
+    return home
 
 
 def read_agent_file(source: Source, home: Home, session_id: str | None = None) -> AgentFile:
     """Read the file of an agent and its meta file; of a file that several sessions used, only the lines of one."""
+    from unspool.graph import AgentFile
+
     try:
         entries = tuple(item for item in home.reader.items(source.path) if isinstance(item, Entry))
     except UnspoolError as error:  # the session and its other agents can be read without it

@@ -28,7 +28,8 @@ from unspool import home as homes
 from unspool.errors import Refused, UsageError
 from unspool.extras import require_extras
 from unspool.format import parse_zone
-from unspool.paths import config_folder, drop_nested, resolve_existing
+from unspool.other_agents import translate_folder
+from unspool.paths import config_folder, data_folder, drop_nested, resolve_existing
 from unspool.read import Kind, scan_all
 
 if TYPE_CHECKING:
@@ -163,8 +164,13 @@ def open(*paths: str | Path) -> Home:
     Of several folders the sessions are listed together, and a response that is in more than one counts once.
     """
     named: Iterable[str | None] = map(str, paths) if paths else [None]
-    roots = [resolve_existing(config_folder(path, os.environ)) for path in named]
-    return Home(scan_all(drop_nested(roots)))
+    own = data_folder(os.environ)
+    folders = [translate_folder(resolve_existing(config_folder(path, os.environ)), own) for path in named]
+    home = Home(scan_all(drop_nested(root for root, _ in folders)))
+    for _, skipped in folders:
+        for one in skipped:
+            home.skip(one)
+    return home
 
 
 def _add_dollars(row: dict[str, Any]) -> dict[str, Any]:

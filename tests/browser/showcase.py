@@ -8,6 +8,7 @@ Rules
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,6 +102,18 @@ def main_session() -> Built:
     return session(
         *_steps(Ledger(20_000)), id=ID, cwd=CWD, branch="cart-total", start="2026-03-02T10:00:00.000Z", slug=beside.SLUG
     )
+
+
+def first_call() -> str:
+    """Return the key of the first tool call of the main session."""
+    offset = 0
+    for line in main_session().data.splitlines(keepends=True):
+        message = json.loads(line).get("message") or {}
+        for number, block in enumerate(message["content"] if isinstance(message.get("content"), list) else ()):
+            if block.get("type") == "tool_use":
+                return f"{offset}.{number}"
+        offset += len(line)
+    raise AssertionError("the session has no tool call")
 
 
 def ledger() -> Ledger:

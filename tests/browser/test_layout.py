@@ -13,7 +13,7 @@ from tests.browser.visiting import let_in, visit, visited
 from tests.browser.watching import NARROW, Tabs
 from tests.serving import Served
 
-PLACES = ("/sessions", "/search", "/usage", "/sql", "/library")
+PLACES = ("/sessions", "/search", "/usage", "/insights", "/sql", "/library")
 SMALLEST_FOR_A_FINGER = 36
 
 

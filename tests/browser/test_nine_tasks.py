@@ -199,6 +199,7 @@ def test_b_find_the_fix_of_a_bug_and_its_exact_diff(hands: Hands) -> None:
         hands.type("total.quantize")
         hands.press("Enter")
         page.locator(".hits li a", has_text="quantize").first.wait_for()
+        page.wait_for_load_state("load")  # keys do nothing before the script of the page has run
         hands.press("Enter")
 
     by(hands, touch, keys)

@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+from tests.claude.features import BLOCKING_HOOKS, COMPACT_HOOKS, CONTEXT_HOOKS, FAILING_HOOKS, with_settings
 from tests.claude.program import Place, Program
 from tests.claude.scenarios import (
     IMAGE,
@@ -89,6 +90,31 @@ SCENARIOS = (
         "results of MCP servers",
         (Run("Draw it.", MCP), Run("Say hello.")),
         ("A drawing.", '"type":"image"', "Remember the milk.", "No drawing today.", '"mcpMeta"', "Drawn."),
+    ),
+    Scenario(
+        "hooks that add context",
+        (Run("Fail twice.", with_settings(hooks=CONTEXT_HOOKS)), Run("Say hello.", with_settings(hooks=CONTEXT_HOOKS))),
+        ("UserPromptSubmit has more to say.", "PostToolUseFailure has more to say.", "Both failed.", "Hello to you."),
+    ),
+    Scenario(
+        "hooks that block",
+        (Run("Do three things.", with_settings(hooks=BLOCKING_HOOKS)), Run("Say hello.")),
+        ("No shell.", "Read it again.", "Not yet.", "Hello to you."),
+        makes=("stopped",),
+    ),
+    Scenario(
+        "hooks that fail",
+        (Run("Do three things.", with_settings(hooks=FAILING_HOOKS)), Run("Say hello.")),
+        ("hook_non_blocking_error", "Done.", "Hello to you."),
+    ),
+    Scenario(
+        "hooks of compaction",
+        (
+            Run("Read the notes.", with_settings(hooks=COMPACT_HOOKS)),
+            Run("/compact keep the milk", with_settings(hooks=COMPACT_HOOKS)),
+            Run("Say hello.", with_settings(hooks=COMPACT_HOOKS)),
+        ),
+        ('"isCompactSummary":true', "The session goes on.", "Hello to you."),
     ),
     Scenario("API error", (Run("Say hello."), Run("Break.")), ('"isApiErrorMessage":true',)),
     Scenario("nothing but an API error", (Run("Break."),), ('"isApiErrorMessage":true',)),

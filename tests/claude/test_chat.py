@@ -15,7 +15,7 @@ import pytest
 
 import unspool
 from tests.claude import chats
-from tests.claude.program import Place, Program, all_of
+from tests.claude.program import Place, Program, all_of, installed
 from tests.claude.scenarios import MARKER, Scenario
 from unspool.edit import session_text
 from unspool.edit.rules import check
@@ -78,6 +78,13 @@ def test_what_chat_writes_is_resumed_with_the_messages_predicted(
     assert len(found) == ASKED
     words = [one for one in found if one]
     assert not words, "\n".join([f"{len(words)} of {ASKED} sessions differ", *words])
+
+
+def test_sessions_with_hooks_are_resumed_by_a_version_in_between_too(written: list[Written]) -> None:
+    command = installed("2.1.200").command[-1]
+    hooked = [one for one in written if one.name.startswith("hooks")]
+    assert len(hooked) == 4
+    assert [words for words in (ask(one, command) for one in hooked) if words] == []
 
 
 def ask(one: Written, command: str) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,9 +20,11 @@ import pytest
 import unspool
 from tests.claude.program import Place, Program, all_of
 from tests.claude.scenarios import Run, Scenario, furnish, play
+from unspool.api.rules import find_problems
 from unspool.edit.api import Planned, apply_edit, plan_edit
 from unspool.edit.planning.plan import Clone, Compress, Fork, Operation, Trim, TrimTo
-from unspool.edit.verify.claude_code import compare_with_claude_code, resume_with_claude_code
+from unspool.edit.redaction import RedactionRequest, apply_redaction, plan_redaction
+from unspool.edit.verify.claude_code import compare_with_claude_code, request_of_claude_code, resume_with_claude_code
 from unspool.home import Session
 
 pytestmark = pytest.mark.claude
@@ -130,6 +133,30 @@ def test_a_clone_makes_the_request_that_its_original_makes(
         _, ours = resume_with_claude_code(command, edited.path.stem, edited.path.read_bytes())
         _, theirs = resume_with_claude_code(command, session.id, session.path.read_bytes())
         assert placeless(ours) == placeless(theirs)
+
+
+def test_a_redacted_session_resumes_without_what_was_removed(
+    version: str, programs: Mapping[str, Program], sessions: Written, tmp_path: Path
+) -> None:
+    for number, request in enumerate((RedactionRequest(texts=("milk",)), RedactionRequest(turns=range(2, 3)))):
+        original = sessions["long"]
+        config = tmp_path / str(number)
+        path = config / original.path.relative_to(original.path.parents[2])
+        path.parent.mkdir(parents=True)
+        shutil.copy(original.path, path)
+        plan = plan_redaction(unspool.open(config).session(original.id), request)
+        assert not plan.planned.verified.faults
+        assert apply_redaction(plan, folder=tmp_path / "own") is not None
+        data = path.read_bytes()
+        assert data != original.path.read_bytes()
+        for name in dict.fromkeys(("newest", version)):
+            command = programs[name].command[-1]
+            differs = compare_with_claude_code(plan.planned.prepared, command)
+            assert differs is None, (name, differs)
+            _, sent = request_of_claude_code(command, original.id, data)
+            assert not find_problems(sent, betas=["any"]), name
+            assert "[redacted]" in json.dumps(sent["messages"])
+            assert number or "milk" not in json.dumps(sent["messages"])
 
 
 def placeless(messages: object) -> object:

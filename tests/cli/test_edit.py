@@ -139,6 +139,16 @@ def test_a_fork_and_a_move_are_found_where_they_should_be(config: Path, tmp_path
     assert Path(moved["path"]).parent.name.endswith("-other")
 
 
+def test_a_moved_session_is_resumed_in_the_folder_it_was_moved_to(config: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    for options in ([], ["--in-place"]):
+        moved = run(config, "edit", "move", ID, "--to", str(tmp_path / "other"), *options).stdout
+        assert f"resume with   cd {tmp_path.resolve() / 'other'} && " in moved
+        assert run(config, "edit", "undo").returncode == 0
+    copied = run(config, "edit", "clone", ID).stdout
+    assert "resume with   cd /home/me/project && " in copied
+
+
 def test_a_scripted_model_writes_the_summary(config: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text(json.dumps(["<analysis>Hm.</analysis><summary>They read a file.</summary>"]))

@@ -113,7 +113,7 @@ def test_until_it_is_shredded_a_redaction_can_be_undone(config: Path) -> None:
     done = json.loads(ran(config, "edit", "redact", ID, "--secrets", "--json"))
     assert find_secrets(config) == []
     assert all(f"{own(config)}/edits/" in place for place in find_secrets(own(config)))
-    ran(config, "edit", "undo", done["undo_id"])
+    assert "archive stay redacted" in ran(config, "edit", "undo", done["undo_id"])
     assert tree(config) == before
     assert done["files"]
     ran(config, "search", "prompt")
@@ -210,3 +210,13 @@ def test_wrong_requests_are_refused_in_words(config: Path, arguments: list[str],
 
 def _text(config: Path) -> Any:
     return read_session_text(unspool.open(config).session(ID))
+
+
+@pytest.mark.parametrize("project", [["/home/me/project"], {"x": 1}, 7, None])
+def test_prompts_of_no_known_project_stop_no_redaction(tmp_path: Path, project: object) -> None:
+    config = tmp_path / ".claude"
+    session(user("The tide is high."), assistant("It is."), id=ID).save(config)
+    line = json.dumps({"display": "high tide", "project": project}) + "\n"
+    (config / "history.jsonl").write_text(line)
+    ran(config, "edit", "redact", ID, "--secrets", "--text", "high")
+    assert (config / "history.jsonl").read_text() == line

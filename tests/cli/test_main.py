@@ -38,6 +38,7 @@ Commands:
   show        Show a session: prompts, tool calls, results.
   stats       Count turns, calls, errors and blocks, of one session or all.
   compare     Compare two sessions, two branches, or groups of sessions.
+  insights    Report where money and time go: by tool, file, project and failure.
   usage       Report tokens and cost by day, session, model, 5-hour block and more.
   search      Search prompts, answers, tool results, plans and other text.
   sql         Run SQL on sessions, messages, tool calls, files and costs.

@@ -9,12 +9,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.faults.world import World, whole
-from unspool.collect.collector import collect_sessions
+from unspool.collect.collector import collect_sessions, publish_progress
 from unspool.collect.enrolment import EnrolmentRequest, enrol_device
 from unspool.collect.flush_schedule import FlushSchedule
+from unspool.collect.heartbeat import DeviceHeartbeat
 from unspool.collect.object_store import SegmentStore, open_object_store
 from unspool.collect.segment_maker import CollectionPlan, CollectionReport, SegmentTools
-from unspool.collect.segments import FIRST, SIZE, SegmentHeader, parse_segment_name, segment_digest, unpack_segment
+from unspool.collect.segments import (
+    FIRST,
+    FIRST_DAY,
+    SIZE,
+    SegmentHeader,
+    decode_part,
+    parse_device_segment_name,
+    parse_segment_name,
+    segment_digest,
+    unpack_device_segment,
+    unpack_segment,
+)
 from unspool.collect.selection import CollectCandidate, SelectionRules, find_candidates
 from unspool.collect.state import open_state
 from unspool.redact.redactor import Redactor
@@ -81,6 +93,8 @@ class Machine:
         report = CollectionReport()
         with self.planned() as plan:
             collect_sessions(plan, report)
+            heartbeat = DeviceHeartbeat(org="acme", user="me", device="d1", written=self._clock(), collector="1")
+            publish_progress(plan, heartbeat)
         return report
 
     def _clock(self) -> str:
@@ -89,25 +103,47 @@ class Machine:
 
 
 def headers(place: SegmentStore) -> list[SegmentHeader]:
-    """Return the headers of all segments, by stream and sequence."""
+    """Return the headers of all parts, in the order in which they were sent."""
     return [header for header, _ in segments(place)]
 
 
 def segments(place: SegmentStore) -> Iterator[tuple[SegmentHeader, list[Row]]]:
-    """Yield all segments by stream and sequence. Their names must be a chain without gap."""
+    """Yield all segments of an earlier version by stream, then the parts of the chain of each device.
+
+    Names and headers must be chains without gap: of a device, and of each stream over both.
+    """
     names = sorted(found.name for found in place.names("segments"))
-    last: dict[str, tuple[int, str]] = {}
-    for name in names:
-        parts = parse_segment_name(name)
+    ends: dict[tuple[str, str], tuple[int, str]] = {}
+    positions: dict[tuple[str, int], str] = {}
+    chains: dict[str, tuple[int, str, str]] = {}
+    for name in [one for one in names if parse_segment_name(one)]:
+        parts, data = parse_segment_name(name), place.get(name)
         assert parts is not None
-        data = place.get(name)
         assert data is not None
-        number, before = last.get(parts.stream, (0, FIRST))
+        number, before = ends.get((parts.device, parts.stream), (0, FIRST))
         assert (parts.sequence, parts.previous) == (number + 1, before[:16])
-        last[parts.stream] = (parts.sequence, segment_digest(data))
+        ends[parts.device, parts.stream] = (parts.sequence, segment_digest(data))
         header, lines = unpack_segment(data)
         assert (header.stream, header.sequence, header.previous) == (parts.stream, number + 1, before)
         yield header, [Row(line.offset, line.length, line.raw, line.bad) for line in lines]
+    for name in [one for one in names if not parse_segment_name(one)]:
+        found, data = parse_device_segment_name(name), place.get(name)
+        assert found is not None
+        assert data is not None
+        number, digest, day = chains.get(found.device, (0, FIRST, FIRST_DAY))
+        assert (found.sequence, found.previous, found.day) == (number + 1, digest[:16], day)
+        whole_header, inside = unpack_device_segment(data)
+        assert (whole_header.sequence, whole_header.previous, whole_header.day) == (number + 1, digest, day)
+        chains[found.device] = (number + 1, segment_digest(data), whole_header.next_day)
+        assert inside
+        for part in inside:
+            header, lines = decode_part(part.text)
+            number, before = ends.get((found.device, header.stream), (0, FIRST))
+            assert (header.sequence, header.previous) == (number + 1, before)
+            assert part.entry.before == positions.get((header.stream, number), "")
+            ends[found.device, header.stream] = (header.sequence, segment_digest(part.text))
+            positions[header.stream, header.sequence] = found.tail
+            yield header, [Row(line.offset, line.length, line.raw, line.bad) for line in lines]
 
 
 def rows(place: SegmentStore) -> dict[str, list[list[Row]]]:

@@ -15,7 +15,7 @@ import pytest
 from tests.collect.machine import Machine, Row, expected, folder_place, headers, lines_of, rows
 from tests.faults.world import KEY, World, identity, lines
 from unspool.collect.collector import collect_sessions, limit_rate, preview_segments
-from unspool.collect.manifest import read_manifests
+from unspool.collect.heartbeat import read_heartbeats
 from unspool.collect.object_store import SegmentStore
 from unspool.collect.segment_maker import CollectionReport
 from unspool.collect.selection import SelectionRules, is_refused
@@ -42,7 +42,7 @@ def test_every_line_is_collected_once(tmp_path: Path, world: World, place: Segme
     first = machine.collect()
     world.synced()
     assert rows(place) == expected(world)
-    assert (first.segments, first.lines) == (2, sum(len(one) for made in expected(world).values() for one in made))
+    assert (first.segments, first.lines) == (1, sum(len(one) for made in expected(world).values() for one in made))
     assert machine.collect().segments == 0
     world.append(world.paths[0], 1)
     assert (again := machine.collect()).lines == 1
@@ -257,8 +257,9 @@ def test_two_machines_by_mistake_lose_and_double_nothing(tmp_path: Path, world: 
     one.collect()
     two.collect()
     assert rows(place) == expected(world)
-    (manifest,) = read_manifests(place)
-    assert sum(sent.lines for sent in manifest.streams.values()) == sum(header.lines for header in headers(place))
+    (heartbeat,) = read_heartbeats(place)
+    assert heartbeat.lines == sum(header.lines for header in headers(place))
+    assert heartbeat.segments == len(list(place.names("segments")))
 
 
 class _Forgetful(SegmentStore):
@@ -296,7 +297,7 @@ def test_lost_requests_and_lost_answers_lose_and_double_nothing(
 
 
 def test_what_matters_most_is_sent_first(tmp_path: Path, world: World, place: SegmentStore) -> None:
-    root, sent = world.root, list[str]()
+    root = world.root
     session = root / "projects" / KEY / identity(1)
     files = {
         root / "history.jsonl": '{"display":"hi"}\n',
@@ -315,19 +316,14 @@ def test_what_matters_most_is_sent_first(tmp_path: Path, world: World, place: Se
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    class Noting(SegmentStore):
-        def put_new(self, name: str, data: bytes) -> bool:
-            sent.append(name)
-            return super().put_new(name, data)
-
-    Machine(tmp_path / "own", root, Noting(place.url, place._store, place._folder)).collect()
-    kinds = {f"segments/acme/d1/{header.stream}/": header.kind for header in headers(place)}
-    order = [kind for name in sent for prefix, kind in kinds.items() if name.startswith(prefix)]
+    assert Machine(tmp_path / "own", root, place, size=200).collect().segments > 3
+    order = [header.kind for header in headers(place) if header.sequence == 1]
     assert order[:3] == ["index", "session", "session"]
     assert order[3:7] == ["agent", "agent-meta", "history", "stats"]
     assert sorted(order[7:]) == ["plan", "todos"]
     extras = SelectionRules(extras=frozenset({"tool-results", "file-history", "settings"}))
-    assert Machine(tmp_path / "own", root, place, extras).collect().segments == 3
+    assert Machine(tmp_path / "own", root, place, extras).collect().segments == 1
+    assert len({header.stream for header in headers(place)}) == len(order) + 3
     assert not any("snapshot" in header.source for header in headers(place))
 
 
@@ -336,7 +332,7 @@ def test_projects_are_chosen_and_nothing_of_others_is_sent(tmp_path: Path, world
     other.parent.mkdir()
     other.write_bytes(b"".join(lines(90)[:4]))
     (world.root / "history.jsonl").write_bytes(b'{"display":"hi","project":"/home/me/other"}\n')
-    assert Machine(tmp_path / "a", world.root, place, SelectionRules(exclude=("other",))).collect().segments == 2
+    assert Machine(tmp_path / "a", world.root, place, SelectionRules(exclude=("other",))).collect().segments == 1
     assert {header.project for header in headers(place)} == {KEY}
     machine = Machine(tmp_path / "a", world.root, place, SelectionRules(include=("/home/me/other",)))
     assert machine.collect().segments == 1
@@ -361,7 +357,8 @@ def test_what_waits_of_a_project_that_was_excluded_meanwhile_goes_on_waiting(
         )
         assert excluded.collect().segments == 0
     assert headers(place) == []
-    assert Machine(tmp_path / "own", world.root, place).collect().segments == 2
+    assert Machine(tmp_path / "own", world.root, place).collect().segments == 1
+    assert len(headers(place)) == 2
 
 
 @pytest.mark.parametrize("folder", ["config", "projects/me/config"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.collect.machine import Machine, folder_place
+from tests.collect.machine import Machine, folder_place, headers
 from tests.redact.secrets import PLANTED
 from tests.redact.test_lines import PLACES
 from unspool.collect.selection import OPTIONAL, SelectionRules
@@ -23,7 +23,7 @@ def test_no_planted_secret_leaves_the_machine(tmp_path: Path) -> None:
     assert report.counts.total() > 10 * len(PLANTED)
     assert report.counts.keys() >= {planted.kind for planted in PLANTED}
     sent = [(found.name, place.get(found.name) or b"") for found in place.names("")]
-    assert len(sent) > 10
+    assert len(headers(place)) > 10
     for name, data in sent:
         text = name + (decompress(data) if name.endswith(".zst") else data).decode()
         for planted in PLANTED:

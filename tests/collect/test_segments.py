@@ -12,17 +12,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.collect.lake.sending import name_segment, pack_segment
 from unspool.collect.segments import (
     FIRST,
+    FIRST_DAY,
     VERSION,
+    DeviceSegmentHeader,
+    PartEntry,
     SegmentHeader,
     SegmentLine,
     SegmentName,
+    decode_part,
+    encode_part,
     format_segment_name,
-    name_segment,
-    pack_segment,
+    pack_device_segment,
     parse_segment_name,
     segment_digest,
+    unpack_device_segment,
     unpack_header,
     unpack_segment,
 )
@@ -113,3 +119,45 @@ def test_a_name_says_where_a_segment_belongs_and_what_it_follows() -> None:
 @pytest.mark.parametrize("other", ["", "segments/acme/d1/x/1.jsonl.zst", f"segments/acme/d1/{STREAM}/0000000001.jsonl"])
 def test_other_names_are_no_segments(other: str) -> None:
     assert parse_segment_name(other) is None
+
+
+def device_header(parts: list[PartEntry]) -> DeviceSegmentHeader:
+    return DeviceSegmentHeader(
+        org="acme", user="me", device="d1", sequence=1, previous=FIRST, day=FIRST_DAY, next_day="2026-01-05",
+        written="2026-01-05T00:00:00Z", parts=parts,
+    )  # fmt: skip
+
+
+@given(st.lists(st.lists(st.builds(SegmentLine, st.integers(0, 2**53), st.integers(0, 2**53), texts)), max_size=4))
+def test_the_parts_of_a_device_come_out_as_they_went_in(made: list[list[SegmentLine]]) -> None:
+    parts = [encode_part(header(len(lines), number), lines) for number, lines in enumerate(made, 1)]
+    told = device_header([PartEntry(STREAM, number, len(text)) for number, text in enumerate(parts, 1)])
+    found, inside = unpack_device_segment(pack_device_segment(told, parts))
+    assert found == told
+    assert [decode_part(part.text) for part in inside] == [
+        (header(len(lines), number), lines) for number, lines in enumerate(made, 1)
+    ]
+
+
+@pytest.mark.parametrize("size", [-1, 0, 5, 2**70])
+def test_a_device_segment_whose_parts_are_not_as_long_as_it_says_is_named(size: int) -> None:
+    text = encode_part(header(1), [SegmentLine(0, 1, "x")])
+    with pytest.raises(Unreadable, match="invalid segment"):
+        unpack_device_segment(pack_device_segment(device_header([PartEntry(STREAM, 1, size)]), [text]))
+
+
+@pytest.mark.parametrize("data", [b"", b"words", compress(b"words"), compress(b"{}\n"), compress(b"[" * 100_000)])
+def test_what_is_not_a_device_segment_is_named(data: bytes) -> None:
+    with pytest.raises(Unreadable, match=r"(invalid|unsupported) segment"):
+        unpack_device_segment(data)
+
+
+def test_a_device_segment_that_unpacks_to_more_than_it_says_is_refused_while_it_is_unpacked() -> None:
+    bomb = pack_device_segment(device_header([PartEntry(STREAM, 1, 10)]), [b" " * 300_000_000])
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unreadable, match="invalid segment"):
+            unpack_device_segment(bomb)
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()

@@ -13,7 +13,7 @@ import pytest
 from tests.collect.machine import expected, folder_place, rows
 from tests.faults.conftest import Program
 from tests.faults.world import World
-from unspool.collect.manifest import read_manifests
+from unspool.collect.heartbeat import read_heartbeats
 
 PATIENCE = 60.0
 
@@ -55,7 +55,7 @@ def test_what_is_written_is_sent_and_a_store_that_comes_back_misses_nothing(
         return lake.is_dir() and rows(place) == expected(world)
 
     until(is_all_there, follower)
-    until(lambda: any(True for _ in read_manifests(place)), follower)
+    until(lambda: any(True for _ in read_heartbeats(place)), follower)
     world.append(path, 2)
     until(is_all_there, follower)
     aside = lake.rename(tmp_path / "aside")

@@ -115,7 +115,7 @@ def test_a_clock_that_the_store_refuses_is_named_and_nothing_is_lost(
     proxy.faults, proxy.share = ("403RequestTimeTooSkewed",), 1.0
     done = program.run(*arguments, **said)
     assert done.code == 6
-    assert "rejects this machine's clock; 1 segments" in done.err
+    assert "rejects this machine's clock; waiting: 1 part (" in done.err
     assert done.err.count("\n") == 2
     proxy.share = 0.0
     assert program.run(*arguments, **said).code == 0

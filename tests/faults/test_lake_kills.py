@@ -21,7 +21,6 @@ from tests.faults.tally import Tally
 from tests.faults.world import World
 from unspool.collect.lake.ingest import STEPS
 from unspool.collect.lake.lake import create_lake
-from unspool.collect.segments import unpack_segment
 
 KILLS = int(os.environ.get("UNSPOOL_FAULTS", str(len(STEPS))))
 KINDS = ("session", "agent", "journal")
@@ -40,11 +39,15 @@ class Team:
         self._late: list[Made] = []
         for _, world in self._devices:
             world.append(world.create(), 3)
+        self._rounds = 0
 
     def go_on(self) -> None:
         """Let sessions grow, fork, be replaced; some segments come late, and in any order."""
         chance = self.chance
-        for device, world in self._devices:
+        self._rounds += 1
+        for number, (device, world) in enumerate(self._devices):
+            # The first has one chain, the second a chain for each stream, the last goes on with one.
+            device.is_chained = number == 0 or (number == len(self._devices) - 1 and self._rounds > 3)
             for path in world.paths:
                 world.append(path, chance.randint(0, 3))
             path = chance.choice(world.paths)
@@ -80,9 +83,8 @@ class Team:
         """Return every line of every session that was sent."""
         found: Counter[tuple[Any, ...]] = Counter()
         for made in self._sent:
-            header = made.header
-            if header.kind in KINDS:
-                for line in unpack_segment(made.data).lines:
+            for header, lines in made.parts:
+                for line in lines if header.kind in KINDS else ():
                     found[header.device, header.source, header.generation, line.offset, line.raw] += 1
         return found
 
@@ -120,7 +122,7 @@ def ended(processes: Sequence[subprocess.Popen[bytes]]) -> list[tuple[int, bytes
 
 
 def test_every_line_is_there_once_whenever_an_ingest_is_killed(program: Program, tmp_path: Path, tally: Tally) -> None:
-    team = Team(tmp_path, devices=2, seed=20260107)
+    team = Team(tmp_path, devices=3, seed=20260107)
     for number in range(KILLS):
         team.go_on()
         step = STEPS[number % len(STEPS)]

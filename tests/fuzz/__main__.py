@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.fuzz.hostile_tree import write_hostile_tree
-from tests.fuzz.own_files import FilledFolder, run_damaged
-from tests.fuzz.surfaces import Failure, count_runs, run_everything
+from tests.fuzz.own_files import FilledFolder, run_damaged, write_user_files
+from tests.fuzz.surfaces import Failure, count_runs, run_everything, session_ids
 from tests.fuzz.swaps import swap_files
 from unspool.demo import write_demo
 
@@ -67,6 +67,7 @@ def run_round(kind: str, seed: int, folder: Path, filled: FilledFolder, *, slow:
     if not filled.is_kept:
         write_demo(filled.config)
         yield from run_everything(filled.config, filled.data, slow=True, sessions=4, rebuild=False)
+        write_user_files(filled.data, session_ids(filled.config)[:4])
         filled.keep()
     filled.put_back()
     if kind == "own":

@@ -1,4 +1,4 @@
-"""Damages the files that unspool keeps itself: databases, archive frames, settings, column files, journals, caches.
+"""Damages the files that unspool keeps itself: databases, archive frames, settings, column files, journals, notes.
 
 In: a data folder that commands have filled. The same seed does the same damage, so that a failure can be made again.
 Links lead nowhere, to themselves, or to a file beside the folder; nothing is ever written through one.
@@ -17,6 +17,10 @@ from pathlib import Path
 
 from tests.fuzz.hostile_tree import VALUES, damage_line
 from tests.fuzz.surfaces import Failure, run_everything
+from unspool.live.hook_signals import HOOK_EVENTS, SIGNALS_FOLDER
+from unspool.store.user_annotations import Annotation, change_annotation, save_filter
+from unspool.web.address import read_address
+from unspool.web.serving.seen import SeenFile
 
 SETTINGS = [
     {"archive": False},
@@ -52,6 +56,23 @@ def damage_own_files(folder: Path, seed: int, only: str | None = None) -> list[s
     return done
 
 
+def write_user_files(folder: Path, session_ids: list[str]) -> None:
+    """Write the files of a data folder that no command writes: they come of forms on pages, of hooks, of the user."""
+    moment = "2026-01-05T09:00:00Z"
+    for id in session_ids:
+        change_annotation(folder, id, lambda _: Annotation(starred=True, tags=("tide", "fix"), note="high"), moment)
+        for event in HOOK_EVENTS:
+            signal = folder / SIGNALS_FOLDER / f"{id}.{event}.json"
+            signal.parent.mkdir(exist_ok=True)
+            signal.write_text(json.dumps({"session_id": id, "hook_event_name": event, "tool_name": "Bash"}))
+    save_filter(folder, "tides", "q=tide", moment)
+    SeenFile(folder).mark(session_ids, 1)
+    read_address(folder)
+    rules = {"rules": [{"kind": "tide-table", "pattern": "tide[0-9]+", "literal": "tide"}], "emails": True}
+    (folder / "redact.json").write_text(json.dumps(rules))
+    (folder / "settings.json").write_text(json.dumps({"prices": {"x": {"input": 3, "output": 15}}}))
+
+
 def find_archives(folder: Path) -> set[int]:
     """Return the inodes of the archive and of archives that were set aside: none may ever go."""
     return {path.lstat().st_ino for path in folder.glob("archive.db*") if not path.name.endswith(("-wal", "-shm"))}
@@ -67,7 +88,7 @@ def _kind_of(path: Path, folder: Path) -> str:
 
 
 def _is_json(path: Path) -> bool:
-    return path.suffix == ".json"
+    return path.suffix in (".json", ".jsonl")
 
 
 def _empty(path: Path, _: random.Random) -> None:
@@ -134,7 +155,9 @@ def _damage_json(path: Path, rng: random.Random) -> None:
         path.write_text(json.dumps(rng.choice(SETTINGS)))
         if rng.random() < 0.5:
             return
-    path.write_bytes(damage_line(path.read_bytes() if path.exists() else b"{}", rng, often=1.0))
+    lines = path.read_bytes().splitlines(keepends=True) if path.suffix == ".jsonl" else []
+    whole = path.read_bytes() if path.exists() else b"{}"
+    path.write_bytes(b"".join(damage_line(line, rng, often=1.0) for line in lines or [whole]))
 
 
 def _write_any_json(path: Path, rng: random.Random) -> None:

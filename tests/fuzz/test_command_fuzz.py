@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.hostile_tree import write_hostile_tree
-from tests.fuzz.own_files import FilledFolder, run_damaged
-from tests.fuzz.surfaces import Failure, run_everything
+from tests.fuzz.own_files import FilledFolder, run_damaged, write_user_files
+from tests.fuzz.surfaces import Failure, run_everything, session_ids
 from tests.fuzz.swaps import swap_files
 from unspool.demo import write_demo
 from unspool.format import Json
@@ -45,6 +45,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> FilledFolder:
     folder = FilledFolder(tmp_path_factory.mktemp("filled"))
     write_demo(folder.config)
     assert list(run_everything(folder.config, folder.data, slow=True, sessions=2, rebuild=False)) == []
+    write_user_files(folder.data, session_ids(folder.config)[:2])
     folder.keep()
     return folder
 

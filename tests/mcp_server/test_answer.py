@@ -83,3 +83,34 @@ def test_an_id_that_is_no_id_stays_out_of_the_hints() -> None:
 def test_one_line_has_no_line_end_and_no_more_characters_than_asked_for() -> None:
     assert one_line("a\n b\r\n\tc", 10) == "a b c"
     assert len(one_line("word " * 10_000, 40)) <= 40
+
+
+BROKEN = "ghp_pLIix6MEOLeMa61EqJomTEI1JEzO3joOj37H"
+
+
+@given(
+    place=st.integers(10, 34),
+    cut=st.sampled_from(["\n", "\r\n", "\n  ", " ", "\n> ", "\n     2\u2192"]),
+    before=st.sampled_from(["", "token: ", "the word is "]),
+    in_two=st.booleans(),
+)
+def test_no_part_of_a_token_that_is_cut_is_shown(place: int, cut: str, before: str, in_two: bool) -> None:
+    """Also if its parts come as two texts, or as one line in which a blank stands for the line end."""
+    redactor = Redactor(b"key")
+    answer = BudgetedAnswer(
+        1_000, lambda text: redactor.redact_text(text, Counter()), "0123456789abcdef", redactor.find_token_parts
+    )
+    first, second = BROKEN[:place], BROKEN[place:]
+    for text in [f"{before}{first}", f"{second} please"] if in_two else [f"{before}{first}{cut}{second} please"]:
+        assert answer.add(answer.line(text, 200))
+    shown = answer.finish()
+    assert first not in shown
+    assert second not in shown
+    assert "please" in shown
+
+
+def test_the_beginning_of_a_token_at_a_cut_is_not_shown() -> None:
+    redactor = Redactor(b"key")
+    found = redactor.find_token_parts(f"deploy login {BROKEN[:20]} … and {BROKEN[:20]}")
+    assert list(found) == [BROKEN[:20]]
+    assert redactor.find_token_parts("see ghp_ and ghp_notes … for more words of another kind") == {}

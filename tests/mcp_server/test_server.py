@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -24,6 +25,10 @@ from tests.mcp_server.asking import Told, ask, call, run_client
 from unspool.mcp_server.tools import TOOLS
 from unspool.testing.build import assistant, session, user
 
+SEARCH: dict[str, Any] = {
+    "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+    "params": {"name": "search_sessions", "arguments": {"query": "boats"}},
+}  # fmt: skip
 ONE, TWO = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 
 
@@ -113,6 +118,23 @@ def test_what_was_written_since_the_last_call_is_found(world: Path) -> None:
     before, after = run_client(world / "claude", world / "own", use)
     assert "Nothing found" in before.text
     assert "Build a lighthouse" in after.inside
+
+
+def test_sql_knows_a_session_that_was_written_between_two_queries(world: Path) -> None:
+    count = "SELECT count(*) AS sessions, max(title) AS title FROM sessions"
+
+    async def use(client: ClientSession) -> list[str]:
+        # The engine and its tables are kept from one to the next.
+        before, after = await call(client, "sql", query=count), await call(client, "sql", query=count)
+        assert before.inside == after.inside
+        assert "2 | " in before.inside
+        session(user("Build a lighthouse."), assistant("Built."), id=ONE.replace("1", "3")).save(world / "claude")
+        deadline = time.monotonic() + 60
+        while "3 | " not in after.inside and time.monotonic() < deadline:
+            after = await call(client, "sql", query=count)
+        return after.inside.splitlines()
+
+    assert any(line.startswith("3 | ") for line in run_client(world / "claude", world / "own", use))
 
 
 def test_without_a_store_the_files_answer(world: Path) -> None:
@@ -216,11 +238,17 @@ def serve_http(config: Path, own: Path, token_file: Path) -> Iterator[Http]:
             process.terminate()
 
 
+@pytest.fixture(scope="module")
+def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
+    root = tmp_path_factory.mktemp("http")
+    session(user("Count the boats."), assistant("Seven boats."), id=TWO).save(root / "claude")
+    with serve_http(root / "claude", root / "own", root / "token") as served:
+        assert "Seven boats." in served.post(SEARCH)[1]
+        yield served
+
+
 def test_over_http_only_programs_with_the_token_are_answered(world: Path) -> None:
-    body = {
-        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": {"name": "search_sessions", "arguments": {"query": "boats"}},
-    }  # fmt: skip
+    body = SEARCH
     with serve_http(world / "claude", world / "own", world / "token") as http:
         assert http.host.startswith("127.")
         assert http.host != "127.0.0.1"
@@ -233,3 +261,56 @@ def test_over_http_only_programs_with_the_token_are_answered(world: Path) -> Non
         assert http.post(body, Origin="http://evil.example")[0] == 403
         assert http.post(body, **{"Sec-Fetch-Site": "cross-site"})[0] == 403
         assert (world / "token").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "localhost:{port}"},
+        {"Host": "127.0.0.1:{port}"},
+        {"Host": "{host}.evil.example:{port}"},
+        {"Host": "{host}:{port}@evil.example"},
+        {"Host": "{host}:1"},
+        {"Origin": "null"},
+        {"Origin": "http://{host}.evil.example:{port}"},
+        {"Authorization": "", "Content-Type": "text/plain", "Origin": "http://evil.example"},
+        {"Authorization": "Basic {token}"},
+        {"Authorization": "Bearer {token} x"},
+        {"Authorization": "Bearer  "},
+    ],
+)
+def test_another_site_that_reaches_the_address_is_told_nothing(http: Http, headers: dict[str, str]) -> None:
+    values = {name: value.format(**http._asdict()) for name, value in headers.items()}
+    status, text = http.post(SEARCH, **values)
+    assert status in (400, 401, 403)
+    assert "boats" not in text
+
+
+def test_other_methods_paths_and_bodies_are_refused_and_the_server_goes_on(http: Http) -> None:
+    sent = {"Host": f"{http.host}:{http.port}", "Authorization": f"Bearer {http.token}"}
+    for method, path in (
+        ("GET", "/"),
+        ("GET", "/mcp/../etc/passwd"),
+        ("PUT", "/mcp"),
+        ("DELETE", "/x"),
+        ("POST", "//mcp"),
+    ):
+        with closing(HTTPConnection(http.host, http.port, timeout=60)) as connection:
+            connection.request(method, path, headers=sent)
+            assert connection.getresponse().status >= 400, (method, path)
+    accepted = {**sent, "Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    for body in (b"", b"{", b"[]", b"null", b"[" * 100_000, b"{" + b" " * 400_000, b"\xff\xfe", b'{"jsonrpc": 2.0}'):
+        with closing(HTTPConnection(http.host, http.port, timeout=60)) as connection:
+            connection.request("POST", "/mcp", body, accepted)
+            answer = connection.getresponse()
+            assert answer.status >= 400, body[:20]
+            assert b"Traceback" not in answer.read()
+    assert "Seven boats." in http.post(SEARCH)[1]
+
+
+def test_many_requests_at_once_are_answered(http: Http) -> None:
+    with ThreadPoolExecutor(24) as threads:
+        found = [*threads.map(lambda _: http.post(SEARCH), range(72))]
+    assert all("Seven boats." in text for status, text in found if status == 200)
+    assert {status for status, _ in found} <= {200, 429, 503}
+    assert "Seven boats." in http.post(SEARCH)[1]

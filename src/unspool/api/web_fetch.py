@@ -3,7 +3,7 @@
 Rules
   1. Nothing is fetched from this machine, its network or what only looks public: every address that a name has must be
      public, at every step, and the connection goes to the address that was checked. A person may name exceptions
-     (`UNSPOOL_FETCH_HOSTS`).
+     (`UNSPOOL_FETCH_HOSTS`). What a person has written into settings may also be sent to this machine itself (`post`).
   2. Another host is another question: a redirect there is reported, and not followed.
   3. A page has a largest size and a longest time. No cookies, no keys, no password in an address.
 """
@@ -103,17 +103,22 @@ class PageFetcher:
 
     async def get(self, url: str) -> FetchedPage:
         """Return a page; `Refused` or `Unreadable` if it cannot be had."""
-        try:
-            import httpx2  # noqa: F401
-        except ModuleNotFoundError:
-            from unspool.extras import missing_extra  # start-up: only this needs it
-
-            raise missing_extra("chat") from None
+        _require_client()
         try:
             async with asyncio.timeout(self._limits.seconds):
                 return await self._follow(url)
         except TimeoutError:
             raise Unreadable(f"`{url}` took longer than {self._limits.seconds:g} s") from None
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> FetchedPage:
+        """Send a body to an address that is public or on this machine; follow no redirect, return what it answers."""
+        _require_client()
+        target = _parse_url(url)
+        async with self._open(target, _Sending(body, headers)) as response:
+            content_type = response.headers.get("content-type", "")
+            page = FetchedPage(str(target), response.status_code, response.reason_phrase or "", content_type)
+            answer, is_whole = await self._read_body(response)
+            return page._replace(body=answer, is_whole=is_whole)
 
     async def _follow(self, address: str) -> FetchedPage:
         """Fetch a page through redirects on one host."""
@@ -133,12 +138,13 @@ class PageFetcher:
         raise Unreadable(f"too many redirects from `{address}`")
 
     @asynccontextmanager
-    async def _open(self, url: httpx2.URL) -> AsyncIterator[httpx2.Response]:
+    async def _open(self, url: httpx2.URL, sending: _Sending | None = None) -> AsyncIterator[httpx2.Response]:
         import httpx2
 
         proxy = find_proxy(self._environment, str(url))
-        addresses = await self._public_addresses(url, proxy)
-        headers = {**_HEADERS, "host": url.netloc.decode("ascii")}
+        addresses = await self._public_addresses(url, proxy, allows_this_machine=sending is not None)
+        method, given, content = ("GET", _HEADERS, None) if sending is None else sending.parts
+        headers = {**given, "host": url.netloc.decode("ascii")}
         context = ssl_context(certificates_path(self._environment))
         async with httpx2.AsyncClient(
             verify=context, proxy=proxy, trust_env=False, timeout=httpx2.Timeout(self._limits.seconds)
@@ -149,7 +155,7 @@ class PageFetcher:
                 target = url if proxy else url.copy_with(host=address)
                 # The certificate is checked for the name, though the connection goes to the address.
                 extensions = {"sni_hostname": url.raw_host.decode("ascii")}
-                request = client.build_request("GET", target, headers=headers, extensions=extensions)
+                request = client.build_request(method, target, content=content, headers=headers, extensions=extensions)
                 try:
                     response = await client.send(request, stream=True)
                 # Only a connection that did not come about is tried at the next address.
@@ -168,7 +174,9 @@ class PageFetcher:
                 return
         raise Unreadable(f"cannot reach `{url.host}`: {problem or 'no response'}")
 
-    async def _public_addresses(self, url: httpx2.URL, proxy: str | None) -> list[str]:
+    async def _public_addresses(
+        self, url: httpx2.URL, proxy: str | None, *, allows_this_machine: bool = False
+    ) -> list[str]:
         """Return the addresses of a host, if all of them may be fetched from."""
         port = url.port or {"http": 80, "https": 443}[url.scheme]
         try:
@@ -183,7 +191,8 @@ class PageFetcher:
                 ) from None
             words = error.strerror if isinstance(error, OSError) else None
             raise Unreadable(f"unknown host: `{url.host}` ({(words or 'it is not a name').lower()})") from None
-        if not self.is_exception(url.host, port) and not all(map(is_public, found)):
+        is_allowed = all(is_public(address) or (allows_this_machine and _is_loopback(address)) for address in found)
+        if not self.is_exception(url.host, port) and not is_allowed:
             raise Refused(
                 f"`{url.host}` is not a public address",
                 hint="list the host in `UNSPOOL_FETCH_HOSTS` to allow it",
@@ -197,6 +206,34 @@ class PageFetcher:
             if len(body) > self._limits.size:
                 return bytes(body[: self._limits.size]), False
         return bytes(body), True
+
+
+def _require_client() -> None:
+    try:
+        import httpx2  # noqa: F401
+    except ModuleNotFoundError:
+        from unspool.extras import missing_extra  # start-up: only this needs it
+
+        raise missing_extra("chat") from None
+
+
+class _Sending(NamedTuple):
+    """A body to send."""
+
+    body: bytes
+    headers: Mapping[str, str]
+
+    @property
+    def parts(self) -> tuple[str, Mapping[str, str], bytes]:
+        """The method, the headers and the body of the request."""
+        return "POST", {"user-agent": _HEADERS["user-agent"], "accept-encoding": "identity", **self.headers}, self.body
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 def is_public(address: str) -> bool:

@@ -279,6 +279,7 @@ def _parse_options(flags: dict[str, Any]) -> ChatOptions:
             f"unknown permission prompt tool `{flags['asks']}`", hint="use `--permission-prompt-tool stdio`"
         )
     config, cwd = config_folder(flags["config_dir"], os.environ), Path.cwd()
+    options.refuse_other_agents(config)
     return ChatOptions(
         start=_parse_start(flags, config, cwd),
         settings=_parse_settings(flags),
@@ -425,6 +426,7 @@ def _parse_start(flags: dict[str, Any], config: Path, cwd: Path) -> SessionStart
     path: Path | None = find_session.find_newest_session(config, cwd) if continue_newest else None
     if resume:
         path = find_session.find_session_file(resume, config, cwd)
+        options.refuse_other_agents(path)
     return SessionStart(
         session_id=flags["session_id"], resume=path, leaf=flags["leaf"], fork=flags["fork"], force=flags["force"]
     )

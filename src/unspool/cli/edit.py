@@ -8,14 +8,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from unspool import home as homes
 from unspool.cli import options, output, session_argument
-from unspool.cli.edit_redaction import redact
 from unspool.cli.main import SuggestingGroup, on_step
 from unspool.display import TextColumn, units
 from unspool.edit import (
@@ -34,6 +32,9 @@ from unspool.edit.planning import Clone, Compress, Fork, Move, Operation, Paybac
 from unspool.errors import NotFound, NothingFound, Refused, UsageError
 from unspool.paths import absolute_path, config_folder, data_folder, drop_nested, resolve_existing
 
+if TYPE_CHECKING:
+    from unspool.home import Session
+
 _MAX_ROWS = 12
 """Rows of a list that are printed; `--json` has them all."""
 _LOG_COLUMNS = [
@@ -47,7 +48,23 @@ _LOG_COLUMNS = [
 ]
 
 
-@click.group(cls=SuggestingGroup)
+class EditGroup(SuggestingGroup):
+    """The edits; `redact`, which needs the store and the rules of redaction, is imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands in the order of the help."""
+        return ["redact", *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command."""
+        if cmd_name != "redact":
+            return super().get_command(ctx, cmd_name)
+        from unspool.cli.edit_redaction import redact
+
+        return redact
+
+
+@click.group(cls=EditGroup)
 def edit() -> None:
     """Clone, fork, move, trim, compress, repair or redact a session; undo edits.
 
@@ -61,9 +78,6 @@ def edit() -> None:
     unspool edit redact 945090a1 --secrets --plan
     unspool edit undo
     """
-
-
-edit.add_command(redact)
 
 
 def _edit_options(command: options.Command) -> options.Command:
@@ -177,7 +191,7 @@ def trim(session: str, in_place: bool, **options: Any) -> None:
     """
     common = {name: options.pop(name) for name in ("only_plan", "exact", "claude", "as_json", "config_dirs")}
     # Parsed later: `..3` and `-1` mean turns only when the session is open and its turns are counted.
-    _run(session, lambda turn_count: _parse_trim(turn_count, **options), in_place=in_place, **common)
+    _run(session, lambda opened: _parse_trim(opened, **options), in_place=in_place, **common)
 
 
 @edit.command()
@@ -307,7 +321,7 @@ def _confirm_older_edit(journals: list[Journal], id: str) -> None:
 
 def _run(
     name: str,
-    operation: Operation | Callable[[int], Operation],
+    operation: Operation | Callable[[Session], Operation],
     *,
     only_plan: bool,
     exact: bool,
@@ -317,10 +331,11 @@ def _run(
     in_place: bool = False,
     model: str | None = None,
 ) -> None:
-    """Plan an edit, check it, apply it and print the result. The operation may depend on the number of turns."""
+    """Plan an edit, check it, apply it and print the result. The operation may depend on the session."""
     # From the files: what is edited must be what is on disk, not what the store has read of it.
     with session_argument.open_session(name, options.AccessOptions(config_dirs, no_store=True)) as session:
-        operation = operation(len(session.turns)) if callable(operation) else operation
+        options.refuse_other_agents(session.path)
+        operation = operation(session) if callable(operation) else operation
         if model is not None:
             from unspool.edit import write_model_summary  # start-up: most edits do not use the API
 
@@ -339,8 +354,8 @@ def _run(
     _print_applied(edited, as_json=as_json)
 
 
-def _parse_trim(turn_count: int, **options: Any) -> Operation:
-    """Return the operation that the options of `trim` describe, for a session with so many turns."""
+def _parse_trim(session: Session, **options: Any) -> Operation:
+    """Return the operation that the options of `trim` describe."""
     if options["to"] is not None:
         return _parse_trim_to(options)
     if not options["results"] and (options["older_than"] is not None or options["larger_than"] is not None):
@@ -349,7 +364,7 @@ def _parse_trim(turn_count: int, **options: Any) -> Operation:
     if options["turns"] is not None:
         from unspool.export import parse_turn_range  # start-up: the outline is loaded only for a range of turns
 
-        turns = parse_turn_range(options["turns"], turn_count)
+        turns = parse_turn_range(options["turns"], len(session.turns))
         if turns is None:
             raise UsageError(f"invalid range of turns `{options['turns']}`", hint="use for example `--range 2..5`")
     tools = options["tools"]
@@ -457,12 +472,11 @@ def _print_applied(edited: Edited, *, as_json: bool) -> None:
     _print_checks(planned, edited.claude)
     output.print_line()
     where = "in place" if planned.plan.in_place else str(edited.path)
-    cwd = homes.open(edited.path).session(planned.plan.session).cwd  # of the result: `move` changes it
     output.print_pairs(
         [
             ("session", planned.plan.session),
             ("written", where),
-            ("resume with", options.resume_command(planned.plan.session, cwd)),
+            ("resume with", options.resume_command(planned.plan.session, planned.resume_folder)),
             ("undo it with", options.pasteable(f"unspool edit undo {edited.undo_id}")),
         ]
     )
@@ -482,6 +496,8 @@ def _print_undone(journal: Journal, *, as_json: bool) -> None:
     output.print_line(
         f"undid {journal.operation} {journal.id}: {journal.session} is {what}, {units.amount(len(files), 'file')}"
     )
+    if journal.operation == "redact":
+        output.print_line("earlier versions of its files in the archive stay redacted")
 
 
 def _print_log(journals: Sequence[Journal], configs: Sequence[Path], *, as_json: bool) -> None:

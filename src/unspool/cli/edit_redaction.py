@@ -57,8 +57,8 @@ def redact(
 
     Changes the session itself, its agents, long results, file backups, todos, tasks, plan and typed prompts; then the
     store, the text index, the archive and the column files. Markers like `[redacted]` stand in the place of what is
-    removed. The session can still be resumed. `edit undo` takes the edit back until its backups are deleted with
-    `--shred`. If the command was interrupted, run it again.
+    removed. The session can still be resumed. `edit undo` gives its files back until the backups are deleted with
+    `--shred`; the archive stays redacted. If the command was interrupted, run it again.
 
     \b
     unspool edit redact 945090a1 --secrets --plan
@@ -80,6 +80,7 @@ def redact(
     if text_file is not None:
         texts = (*texts, *_read_texts(text_file))
     with session_argument.open_session(session, options.AccessOptions(config_dirs, no_store=True)) as opened:
+        options.refuse_other_agents(opened.path)
         request = RedactionRequest(
             texts,
             patterns,
@@ -208,6 +209,7 @@ def _print_applied(plan: RedactionPlan, report: RemovalReport, result: dict[str,
     )
     if result["undo_id"]:
         output.print_line(options.pasteable(f"undo it with `unspool edit undo {result['undo_id']}`"))
+        output.print_line("that gives the session's files back; earlier versions of them in the archive stay redacted")
         output.print_line("delete the backups with the same command and `--shred`")
     if result["shredded"]:
         output.print_line(f"cannot be undone any more: {', '.join(result['shredded'])}")

@@ -7,13 +7,16 @@ import re
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
 from unspool.display import clean_line
 from unspool.errors import UsageError, conflicting_options
 from unspool.paths import absolute_path, config_folder, data_folder, drop_nested, resolve_existing
+
+if TYPE_CHECKING:
+    from unspool.read import Skipped
 
 Command: TypeAlias = Callable[..., Any]
 """A function that click decorators make a command of."""
@@ -99,18 +102,52 @@ def store_options(command: Command) -> Command:
 
 
 def find_config_folder(config_dir: str | None) -> Path:
-    """Return the absolute path of the config folder that `--config-dir` or the environment names; it must exist."""
-    return resolve_existing(config_folder(config_dir, os.environ))
+    """Return the absolute path of the config folder that `--config-dir` or the environment names; it must exist.
+
+    For commands that write into it: another agent's folder is refused.
+    """
+    root = resolve_existing(config_folder(config_dir, os.environ))
+    refuse_other_agents(root)
+    return root
 
 
 def find_config_folders(config_dirs: Iterable[str | None]) -> list[Path]:
-    """Return the absolute paths of config folders, which must exist; each once, and none that lies in another."""
-    return drop_nested(map(find_config_folder, config_dirs))
+    """Return the absolute paths of config folders, which must exist; each once, and none that lies in another.
+
+    In place of another agent's folder it is the one that its sessions are translated to.
+    """
+    return drop_nested(_find_folder_to_read(config_dir) for config_dir in config_dirs)
+
+
+def _find_folder_to_read(config_dir: str | None) -> Path:
+    from unspool.cli import output  # start-up: the module that prints is loaded by commands
+
+    root, skipped = translate_folder(resolve_existing(config_folder(config_dir, os.environ)))
+    output.warn_skipped(skipped)
+    return root
 
 
 def session_argument(**attributes: Any) -> Callable[[Command], Command]:
     """Add the argument SESSION, which shells complete."""
     return click.argument("session", shell_complete=complete_session, **attributes)
+
+
+def translate_folder(root: Path) -> tuple[Path, list[Skipped]]:
+    """Return the folder to read for a folder, and what could not be read of it: another agent's is translated first."""
+    if os.path.isdir(root / "projects"):  # noqa: PTH112  start-up: almost every folder is Claude Code's
+        return root, []
+    from unspool import other_agents
+
+    return other_agents.translate_folder(root, data_folder(os.environ))
+
+
+def refuse_other_agents(path: Path) -> None:
+    """Raise an error if a session or a folder is another agent's, for a command that changes it."""
+    from unspool import other_agents  # start-up: most commands only read
+
+    context = click.get_current_context(silent=True)
+    action = context.command_path if context else "unspool"
+    other_agents.refuse_other_agents(path, action)
 
 
 def complete_session(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[Any]:

@@ -30,6 +30,7 @@ def restore(session: str, dry_run: bool, as_json: bool, config_dirs: tuple[str |
         if opened.database is None:
             raise Refused("there is no store to restore from", hint="create one with `unspool sync`")
         restored = opened.home.session(session)
+        options.refuse_other_agents(restored.path)
         # lexists: a link that leads nowhere is there too, and nothing that is there is written over.
         missing = [source for source in _archived_files(restored, opened) if not os.path.lexists(source.path)]
         if not missing:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,9 @@ from unspool.cli import options, output, store_access
 from unspool.errors import UsageError
 from unspool.files import error_reason
 from unspool.format import parse_zone
+
+if TYPE_CHECKING:
+    from unspool.web.serving import TelemetryTask
 
 
 def _refuse_token(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -44,6 +48,14 @@ def _refuse_token(context: click.Context, parameter: click.Parameter, value: str
 @click.option(
     "--allow-host", "host_names", multiple=True, metavar="NAME", help="Additional host name of this machine; repeatable"
 )
+@click.option(
+    "--otlp",
+    "otlp_address",
+    metavar="[URL]",
+    is_flag=False,
+    flag_value="",
+    help="While serving, send new data to an OpenTelemetry receiver. Default: $OTEL_EXPORTER_OTLP_ENDPOINT",
+)
 @options.folders_option
 def serve(
     *,
@@ -52,12 +64,14 @@ def serve(
     no_browser: bool,
     token_file: str | None,
     host_names: tuple[str, ...],
+    otlp_address: str | None,
     config_dirs: tuple[str | None, ...],
 ) -> None:
     """Serve the web page: live sessions, search, usage, SQL.
 
     The first line on stdout is a link that works once and gives one browser access until the server stops. Stop it with
-    Ctrl-C. The page loads nothing from other servers, and no data leaves this machine.
+    Ctrl-C. The page loads nothing from other servers, and no data leaves this machine. With `--otlp`, traces and
+    metrics are sent to the receiver, without texts.
     """
     from unspool.extras import require_extras
 
@@ -65,6 +79,7 @@ def serve(
     from unspool import web
     from unspool.web.serving import Site
 
+    telemetry = None if otlp_address is None else _make_telemetry_task(otlp_address, config_dirs)
     token = web.take_token(token_file, os.environ)
     if host is not None:
         web.check_host(host, token=token is not None)
@@ -94,7 +109,17 @@ def serve(
         if not no_browser:
             _open_browser(folder, link, link_files)
         # Also from there: a server that is terminated by a signal does not return.
-        web.run_server(web.create_app(site, guard), listener, on_end=link_files.close)
+        web.run_server(web.create_app(site, guard, telemetry), listener, on_end=link_files.close)
+
+
+def _make_telemetry_task(address: str, config_dirs: tuple[str | None, ...]) -> TelemetryTask:
+    """Return the task that sends; an address that cannot be right is refused before anything is served."""
+    from unspool.telemetry import check_messages, read_endpoint
+    from unspool.web.serving import TelemetryTask, telemetry_command
+
+    read_endpoint(address, os.environ)
+    check_messages()
+    return TelemetryTask(telemetry_command(address, config_dirs), output.warn)
 
 
 def _make_login_handler(address: str, link_files: ExitStack) -> Callable[[str], None]:

@@ -14,7 +14,15 @@ import click
 
 from unspool.cli import options, output, store_access
 from unspool.display import TextColumn, amount, clean_line, table
-from unspool.errors import AmbiguousSession, NotFound, UnspoolError, UsageError, empty_session_name, turn_not_found
+from unspool.errors import (
+    AmbiguousSession,
+    NotFound,
+    Unreadable,
+    UnspoolError,
+    UsageError,
+    empty_session_name,
+    turn_not_found,
+)
 from unspool.files import open_regular
 from unspool.format import parse_local_time
 from unspool.home import Home, Session
@@ -208,14 +216,26 @@ def _warn_of_namesakes(session: Session) -> None:
     others = [path for path in files if path != session.path and path.exists()]
     if others:
         hint = "name the others by their paths"
-        output.warn(
-            f"{amount(len(others) + 1, 'file')} sessions have this id; using `{session.path}`, which "
-            f"changed last: {hint}"
-        )
+        output.warn(f"{len(others) + 1} session files have this id; using `{session.path}`, which changed last: {hint}")
 
 
 def _no_such_file(name: str) -> NotFound:
     return NotFound(f"file not found: `{name}`", hint="list sessions with `unspool ls`")
+
+
+def _session_of_agent_file(path: Path) -> Session | None:
+    """Return the session of another agent's file; None if it is Claude Code's."""
+    root, skipped = options.translate_folder(path)
+    if root == path:
+        return None
+    home = Home(scan(root))
+    for one in skipped:
+        home.skip(one)
+    session = next(home.sessions(), None)
+    if session is None:
+        reason = skipped[0].reason if skipped else "no session in it"
+        raise Unreadable(f"`{path}`: {reason}", reason=reason)
+    return session
 
 
 def _session_of_file(path: Path) -> Session:
@@ -223,6 +243,8 @@ def _session_of_file(path: Path) -> Session:
     # Refuses a FIFO or device before anything reads it, which would block.
     with open_regular(path):
         pass
+    if session := _session_of_agent_file(path):
+        return session
     inside, beside = path.with_suffix(""), sorted(path.parent.glob("agent-*.jsonl"))
     trees = [scan(path), *map(scan, beside), *([scan(inside)] if inside.is_dir() else [])]
     sources = {source.path: source for tree in trees for source in tree.sources}

@@ -23,20 +23,11 @@ from unspool.cli.main import on_step
 from unspool.errors import NotFound, Unwritable
 from unspool.paths import absolute_path, config_folder, data_folder, drop_nested, is_encodable, resolve_existing
 from unspool.store import Roots, StoreAccess, is_locked, locked, open_archive, open_store, preferences, translate_errors
-from unspool.store.sync import (
-    FolderChanges,
-    compare_with_disk,
-    count_unindexed_bytes,
-    find_home,
-    has_prices,
-    is_synced,
-    read_homes,
-)
 
 if TYPE_CHECKING:
     from unspool.read import Skipped
     from unspool.store import Preferences
-    from unspool.store.sync import SyncOptions, SyncReport
+    from unspool.store.sync import FolderChanges, SyncOptions, SyncReport
 
 FreshTexts: TypeAlias = dict[str, tuple[int, bytes]]
 """Bytes that a sync has just read, by path, with the offset of the first."""
@@ -58,12 +49,15 @@ def open_folders(access: options.AccessOptions, *, is_quiet: bool = False) -> It
         database = None if access.no_store else _open_database(folder)
         if database is not None:
             cleanup.callback(database.close)
-        roots = drop_nested(_resolve_root(each, database) for each in access.config_dirs)
+        folders = [_resolve_root(each, database) for each in access.config_dirs]
+        roots = drop_nested(root for root, _ in folders)
         # A folder that is read in the background is answered from its files. Beside another one that would leave out
         # what only the store knows of the other.
         if access.wait or len(roots) > 1:
             settings = settings._replace(background=False)
         opened = StoreAccess(roots, folder, settings, database)
+        for _, skipped in folders:
+            opened.skip(*skipped)
         for root in roots:
             if opened.database is not None and not is_encodable(root):
                 output.warn(
@@ -82,16 +76,22 @@ def open_folders(access: options.AccessOptions, *, is_quiet: bool = False) -> It
                 output.warn_skipped(opened.skipped)
 
 
-def _resolve_root(config_dir: str | None, database: sqlite3.Connection | None) -> Path:
-    """Return the absolute path of the folder, which exists or is known to the store."""
+def _resolve_root(config_dir: str | None, database: sqlite3.Connection | None) -> tuple[Path, list[Skipped]]:
+    """Return the absolute path of the folder, which exists or is known to the store, and what is not read of it.
+
+    For another agent's folder it is the one that its sessions are translated to.
+    """
     named = config_folder(config_dir, os.environ)
     try:
-        return resolve_existing(named)
+        root = resolve_existing(named)
     except NotFound:
+        from unspool.store.sync import find_home, read_homes  # only for a folder that has gone
+
         path = absolute_path(named)
         if database is not None and find_home(read_homes(database), str(path)):
-            return path
+            return path, []
         raise
+    return options.translate_folder(root)
 
 
 def _open_database(folder: Path) -> sqlite3.Connection | None:
@@ -104,6 +104,8 @@ def _open_database(folder: Path) -> sqlite3.Connection | None:
 
 def _refresh(opened: StoreAccess, root: Path, cleanup: ExitStack) -> bool:
     """Bring the store up to date with one folder; return whether it can be used."""
+    from unspool.store.sync import compare_with_disk, has_prices, is_synced  # start-up: edits read no store
+
     database, folder, settings = opened.database, opened.folder, opened.preferences
     assert database is not None
     changes = compare_with_disk(database, root)
@@ -192,6 +194,8 @@ def update_text_index_if_quick(opened: StoreAccess) -> None:
     assert opened.database is not None
     if not opened.preferences.indexing:
         return
+    from unspool.store.sync import count_unindexed_bytes
+
     behind = count_unindexed_bytes(opened.database, opened.roots)
     if behind > LARGE_BYTES and opened.preferences.background:
         _sync_in_background(opened.roots, opened.folder)

@@ -12,7 +12,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from unspool.client import events
 from unspool.client.background_tasks import format_task_notification
 from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
 from unspool.client.loop.agent import ChatAgent, ChatDependencies, Services
+from unspool.client.loop.agent_hooks import TypedCommand
 from unspool.client.loop.inbox import Emit, Interrupted, ListenerFailed
 from unspool.client.loop.loop import TurnPrompt
 from unspool.client.loop.request import EndpointKnowledge
@@ -171,7 +172,13 @@ class Chat:
         """Whether the session was resumed, and nothing was said since."""
         return self._resumed is not None
 
-    async def turn(self, prompt: str | list[Json], emit: Emit, expansion: list[Json] | None = None) -> None:
+    async def turn(
+        self,
+        prompt: str | list[Json],
+        emit: Emit,
+        expansion: list[Json] | None = None,
+        command: TypedCommand | None = None,
+    ) -> None:
         """Run a turn; the expansion of a slash command, or a file that the prompt names, follows on its own line."""
         prompt, expansion = replace_surrogates(prompt), replace_surrogates(expansion)
         content = [*to_blocks(prompt), *(expansion or [])]
@@ -180,7 +187,12 @@ class Chat:
         with self._running():
             source, self._session_source = self._session_source, None
             begin = TurnPrompt(
-                content, lambda: self._write_prompt(prompt, expansion), self._mend, session_source=source
+                content,
+                lambda: self._write_prompt(prompt, expansion),
+                self._mend,
+                session_source=source,
+                typed=text_of(prompt) if command is None else command.text,
+                command=command,
             )
             ended = await self.agent.loop.run_turn(begin, emit)
             self.totals.include(self.agent.usage.totals)
@@ -229,6 +241,10 @@ class Chat:
             conversation = self.transcript.conversation
             conversation.replace(drop_thinking(conversation.messages))
         self.agent.set_model(model)
+
+    def waiting_for_user(self) -> AbstractContextManager[None]:
+        """Register the session as waiting for its user, until the `with` ends."""
+        return self._registration.waiting("input needed")
 
     def rename(self, title: str) -> None:
         """Give the session a title."""

@@ -7,10 +7,13 @@ Rules
 
 from __future__ import annotations
 
+import re
 from typing import Protocol
 
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import FileChange, Json, ToolOutcome
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class Tool(Protocol):
@@ -37,3 +40,8 @@ class Tool(Protocol):
 
     async def run(self, input: Json, context: ToolContext, call_id: str) -> ToolOutcome:
         """Make the call. The input may be anything; what does not fit is a `ToolFailed`."""
+
+
+def normalize_name(name: str) -> str:
+    """Return a name with `_` for what the API does not allow in names of tools, as Claude Code writes it."""
+    return _NOT_IN_NAMES.sub("_", name)

@@ -27,6 +27,11 @@ _MAX_SEARCH_REQUESTS = 5
 _NO_SEARCH_STATUSES = frozenset({400, 403, 404, 422, 501})
 
 
+def small_model(environment: Mapping[str, str]) -> str | None:
+    """Return the small model that the environment names; None: it names none."""
+    return environment.get("ANTHROPIC_SMALL_FAST_MODEL") or environment.get("ANTHROPIC_DEFAULT_HAIKU_MODEL")
+
+
 class WebClient:
     """The access of one session and its subagents to the web."""
 
@@ -43,9 +48,7 @@ class WebClient:
         self._model = model
         self._model_name = model_name
         self._add_usage = add_usage
-        self._small_model = environment.get("ANTHROPIC_SMALL_FAST_MODEL") or environment.get(
-            "ANTHROPIC_DEFAULT_HAIKU_MODEL"
-        )
+        self._small_model = small_model(environment)
         self._pages: dict[str, tuple[float, FetchedPage]] = {}
 
     async def fetch(self, url: str) -> FetchedPage:

@@ -8,14 +8,15 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
-    from unspool.collect.collector import collect_sessions, limit_rate, preview_segments, publish_progress
+    from unspool.collect.collector import (
+        add_progress, collect_sessions, limit_rate, preview_segments, publish_progress,
+    )
     from unspool.collect.enrolment import (
         Enrolment, enrol_device, parse_enrolment_options, read_enrolment, remove_enrolment,
     )
     from unspool.collect.flush_schedule import FlushSchedule
     from unspool.collect.foreign_offsets import read_offsets, write_offsets
     from unspool.collect.heartbeat import DeviceHeartbeat, describe_system, send_heartbeat
-    from unspool.collect.manifest import publish_interval
     from unspool.collect.metrics import MetricFamily, epoch_seconds, format_metrics
     from unspool.collect.object_store import open_object_store
     from unspool.collect.segment_maker import CollectionPlan, CollectionReport, SegmentTools
@@ -25,19 +26,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OPTIONAL", "CollectCandidate", "CollectionPlan", "CollectionReport", "DeviceHeartbeat", "Enrolment",
-    "FlushSchedule", "MetricFamily", "SegmentTools", "SelectionRules", "collect_sessions", "collector_lock",
-    "describe_system", "enrol_device", "epoch_seconds", "find_candidates", "format_metrics", "is_refused",
-    "known_targets", "limit_rate", "open_object_store", "open_state", "parse_enrolment_options", "preview_segments",
-    "publish_interval", "publish_progress", "read_enrolment", "read_offsets", "remove_enrolment", "send_heartbeat",
+    "FlushSchedule", "MetricFamily", "SegmentTools", "SelectionRules", "add_progress", "collect_sessions",
+    "collector_lock", "describe_system", "enrol_device", "epoch_seconds", "find_candidates", "format_metrics",
+    "is_refused", "known_targets", "limit_rate", "open_object_store", "open_state", "parse_enrolment_options",
+    "preview_segments",
+    "publish_progress", "read_enrolment", "read_offsets", "remove_enrolment", "send_heartbeat",
     "service_commands", "unit_path", "unit_text", "write_offsets",
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "collector": "collect_sessions limit_rate preview_segments publish_progress",
+    "collector": "add_progress collect_sessions limit_rate preview_segments publish_progress",
     "enrolment": "Enrolment enrol_device parse_enrolment_options read_enrolment remove_enrolment",
     "flush_schedule": "FlushSchedule",
     "foreign_offsets": "read_offsets write_offsets",
-    "manifest": "publish_interval",
     "heartbeat": "DeviceHeartbeat describe_system send_heartbeat",
     "metrics": "MetricFamily epoch_seconds format_metrics",
     "object_store": "open_object_store",

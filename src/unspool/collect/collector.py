@@ -1,10 +1,10 @@
 """Sends what is new in a config folder to an object store, once or continuously.
 
-    store ─ selection ▶ candidates ─ source_bytes ▶ bytes ─ segment_maker ▶ outbox ─ upload ▶ object store
+    store ─ selection ▶ candidates ─ source_bytes ▶ bytes ─ segment_maker ▶ outbox of parts ─ upload ▶ object store
 
 Rules
   1. A killed collector loses nothing and sends nothing twice. `STEPS` names the points where the tests kill it.
-  2. The outbox is bounded. When it is full no further segment is made: newer lines stay in their file and the archive.
+  2. The outbox is bounded. When it is full no further part is made: newer lines stay in their file and the archive.
   3. Times are written into segments and not compared: a clock that was moved changes nothing, but for when the last
      line of a file that rests is sent without its end (`segment_maker.py`).
 """
@@ -14,23 +14,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from unspool.collect.manifest import DeviceManifest, publish_manifest
-from unspool.collect.segment_maker import CollectionPlan, CollectionReport, MadeSegments, SegmentMaker
-from unspool.collect.upload import upload_outbox
+import msgspec
+
+from unspool.collect.heartbeat import DeviceHeartbeat, send_heartbeat
+from unspool.collect.recovery import recover_state
+from unspool.collect.segment_maker import CollectionPlan, CollectionReport, MadePart, SegmentMaker
+from unspool.collect.state import CollectorState
+from unspool.collect.upload import fit_segment, upload_next
+from unspool.display import amount
 from unspool.errors import ObjectStoreFailed
 from unspool.store import transaction
 
-STEPS = ("synced", "cut", "kept", "sending", "put", "acknowledged", "adopted", "published", "told")
+STEPS = ("synced", "cut", "kept", "packed", "sending", "put", "acknowledged", "adopted", "published", "told")
 """The points where the tests kill a collector. `cut` to `acknowledged` repeat; `adopted` only if a second collector
 sends for the same device."""
 
-_BATCH_BYTES, _BATCH_SEGMENTS = 16 * 1024 * 1024, 256
-"""Bytes and segments that are made before they are sent."""
+_BATCH_BYTES, _BATCH_PARTS = 16 * 1024 * 1024, 4096
+"""Bytes and parts that are made before they are sent."""
 _ROUNDS = 50
 """How often another collector of the same device may be faster before this one gives up for now."""
 
 
-def collect_sessions(plan: CollectionPlan, report: CollectionReport, *, publishes: bool = True) -> None:
+def collect_sessions(plan: CollectionPlan, report: CollectionReport) -> None:
     """Send everything that is new.
 
     After a failure of the object store no further request is made, but the outbox is still filled; then the failure is
@@ -39,6 +44,7 @@ def collect_sessions(plan: CollectionPlan, report: CollectionReport, *, publishe
     uploader = _Uploader(plan, report)
     # The probe comes first: a store that ignores conditional puts would overwrite segments, and must get none.
     uploader.attempt(uploader.probe)
+    uploader.attempt(uploader.recover)
     # What an earlier run left in the outbox goes out before anything new is made.
     uploader.attempt(uploader.send)
     for _ in range(_ROUNDS):
@@ -46,8 +52,8 @@ def collect_sessions(plan: CollectionPlan, report: CollectionReport, *, publishe
         maker = SegmentMaker(plan.state, plan.tools)
         candidates = plan.refresh()
         plan.on_step("synced")
-        segments = maker.make(candidates)
-        while _fill_outbox(plan, segments, report):
+        parts = maker.make(candidates)
+        while _fill_outbox(plan, parts, report):
             uploader.attempt(uploader.send)
             maker.changed.update(uploader.taken)
         report.failed = maker.failed
@@ -55,9 +61,6 @@ def collect_sessions(plan: CollectionPlan, report: CollectionReport, *, publishe
         if not uploader.taken:
             break
     plan.state.release_pages()
-    # After the segments, never before: a manifest may be behind them, but one that is ahead would report a loss.
-    if publishes and plan.state.is_unpublished:
-        uploader.attempt(lambda: publish_progress(plan))
     if uploader.failure:
         raise describe_pending(plan, uploader.failure, report)
 
@@ -69,7 +72,7 @@ class _Uploader:
         self._plan, self._report = plan, report
         self.failure: ObjectStoreFailed | None = None
         self.taken: set[int] = set()
-        """Streams that another collector has sent segments of."""
+        """Streams of which another collector has sent parts."""
 
     def attempt(self, request: Callable[[], None]) -> None:
         """Make a request unless an earlier one has failed."""
@@ -89,62 +92,78 @@ class _Uploader:
             report.ahead = plan.milliseconds() / 1000 - plan.object_store.clock(name).timestamp()
             report.is_probed = True
 
+    def recover(self) -> None:
+        """Ask the store what this device has sent, unless that is known."""
+        if recover_state(self._plan):
+            self._plan.on_step("adopted")
+
     def send(self) -> None:
         """Send the whole outbox."""
-        plan, report = self._plan, self._report
-        while plan.state.waiting(plan.refuses):
-            upload_outbox(plan, report, self.taken)
+        is_sent = self._plan.state.has_parts
+        while is_sent:
+            is_sent, taken = upload_next(self._plan, self._report)
+            self.taken.update(taken)
 
 
 def preview_segments(plan: CollectionPlan, report: CollectionReport) -> None:
-    """Make all segments for the report of `--dry-run`; keep and send none."""
+    """Make all parts for the report of `--dry-run`; keep and send none."""
     candidates = plan.refresh()
     database = plan.state.database
     # The maker writes positions as it goes: the transaction is rolled back so that nothing counts as collected.
     database.execute("BEGIN IMMEDIATE")
     try:
-        maker = SegmentMaker(plan.state, plan.tools, keep=False)
-        for segment in maker.make(candidates):
-            report.add_made(segment)
-            report.segments += 1
-            report.lines += segment.lines
-            report.bytes += segment.size
-            report.redactions += segment.counts.total()
+        maker, lengths = SegmentMaker(plan.state, plan.tools, keep=False), list[int]()
+        for part in maker.make(candidates):
+            report.add_made(part)
+            lengths.append(part.source_bytes)
+            report.lines += part.lines
+            report.bytes += part.size
+            report.redactions += part.counts.total()
         report.failed = maker.failed
+        while lengths:
+            del lengths[: fit_segment(iter(lengths), plan.tools.size)]
+            report.segments += 1
     finally:
         database.execute("ROLLBACK")
 
 
-def publish_progress(plan: CollectionPlan) -> None:
-    """Write the manifest of this device."""
-    enrolment = plan.tools.enrolment
-    manifest = DeviceManifest(
-        org=enrolment.org,
-        user=enrolment.user,
-        device=enrolment.device,
-        written=plan.tools.clock(),
-        streams=plan.state.sent(),
+def add_progress(state: CollectorState, heartbeat: DeviceHeartbeat) -> DeviceHeartbeat:
+    """Return a heartbeat with what this device has sent, and what waits."""
+    waiting, sent, end = state.waiting(), state.sent().values(), state.chain_end()
+    return msgspec.structs.replace(
+        heartbeat,
+        streams=len(sent),
+        segments=end.sequence,
+        lines=sum(stream.lines for stream in sent),
+        digest=end.digest,
+        pending=len(waiting),
+        pending_bytes=sum(part.size for part in waiting),
     )
-    publish_manifest(plan.object_store, manifest)
+
+
+def publish_progress(plan: CollectionPlan, heartbeat: DeviceHeartbeat) -> None:
+    """Write the heartbeat of this device."""
+    # After the segments, never before: it may be behind them, but one that is ahead would report a loss.
+    send_heartbeat(plan.object_store, add_progress(plan.state, heartbeat))
     plan.on_step("published")
-    # Only now: a process killed before this line writes the same manifest again.
+    # Only now: a process killed before this line writes the same again.
     plan.state.mark_published()
 
 
-def _fill_outbox(plan: CollectionPlan, segments: Iterator[MadeSegments], report: CollectionReport) -> bool:
-    """Make one batch of segments; return whether there was any."""
-    pending = sum(segment.size for segment in plan.state.waiting())
+def _fill_outbox(plan: CollectionPlan, parts: Iterator[MadePart], report: CollectionReport) -> bool:
+    """Make one batch of parts; return whether there was any."""
+    pending = sum(part.size for part in plan.state.waiting())
     report.is_full = pending >= plan.outbox
     if report.is_full:
         return False
     room, count = min(_BATCH_BYTES, plan.outbox - pending), 0
-    # Segments and the positions they reach are one transaction: a process killed in here has made nothing.
+    # Parts and the positions they reach are one transaction: a process killed in here has made nothing.
     with transaction(plan.state.database):
-        for segment in segments:
-            report.add_made(segment)
+        for part in parts:
+            report.add_made(part)
             count += 1
-            room -= segment.size
-            if room <= 0 or count >= _BATCH_SEGMENTS:
+            room -= part.size
+            if room <= 0 or count >= _BATCH_PARTS:
                 break
         if count:
             plan.on_step("cut")
@@ -157,25 +176,21 @@ def limit_rate(rate: int | None, sleep: Callable[[float], None] = time.sleep) ->
     """Return a function that sleeps before each upload, so that at most `rate` bytes are sent per second."""
     if not rate:
         return lambda _: None
-    from threading import Lock
-
-    free_at, lock = [time.monotonic()], Lock()
+    free_at = [time.monotonic()]
 
     def pace(size: int) -> None:
-        # Several streams are sent at once: each reserves its time under the lock and sleeps outside it.
-        with lock:
-            start = max(free_at[0], time.monotonic())
-            free_at[0] = start + size / rate
+        start = max(free_at[0], time.monotonic())
+        free_at[0] = start + size / rate
         sleep(max(start - time.monotonic(), 0))
 
     return pace
 
 
 def describe_pending(plan: CollectionPlan, failure: ObjectStoreFailed, report: CollectionReport) -> ObjectStoreFailed:
-    """Return the failure with the number and size of the segments that wait in the outbox."""
+    """Return the failure with the number and size of the parts that wait in the outbox."""
     waiting = plan.state.waiting()
-    size = sum(segment.size for segment in waiting) / 1e6
-    words = f"{failure.message}; {len(waiting):,} segments ({size:,.1f} MB) wait"
+    size = sum(part.size for part in waiting) / 1e6
+    words = f"{failure.message}; waiting: {amount(len(waiting), 'part')} ({size:,.1f} MB)"
     if report.is_full:
         words += "; the outbox is full, newer lines wait in their files"
     return ObjectStoreFailed(words, hint=failure.hint, is_final=failure.is_final)

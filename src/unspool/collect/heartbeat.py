@@ -3,10 +3,12 @@
 Rules
   1. A heartbeat says that a collector runs, which versions, how much it has sent, and how much waits. It is small and
      overwritten each time: every minute in which something was sent, else every quarter of an hour.
-  2. For an ingest, a new heartbeat is the hint that its device has sent something. No data depends on it: a store that
+  2. It is the manifest of the device too: it has the number and the digest of the last segment, so `lake verify`
+     notices missing ones. It may be behind the segments, but not ahead.
+  3. For an ingest, a new heartbeat is the hint that its device has sent something. No data depends on it: a store that
      refuses it is no reason to stop collecting.
-  3. The name does not end with `.json`: earlier versions take every `.json` there for a manifest.
-  4. `left` says that the device was taken out (`collect leave`) and will not come again.
+  4. The name does not end with `.json`: earlier versions take every `.json` there for a manifest.
+  5. `left` says that the device was taken out (`collect leave`) and will not come again.
 """
 
 from __future__ import annotations
@@ -39,11 +41,15 @@ class DeviceHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """The version of Claude Code that wrote last."""
     system: str = ""
     """The operating system and its version."""
+    streams: int = 0
     segments: int = 0
+    """The number of the last segment in the chain of the device."""
     lines: int = 0
     """All that was sent, in all streams."""
+    digest: str = ""
+    """Of the last segment."""
     pending: int = 0
-    """Segments that wait to be sent."""
+    """Parts that wait to be sent."""
     pending_bytes: int = 0
     failed: int = 0
     """Files that could not be read in the last round."""

@@ -36,7 +36,7 @@ _CONNECT = timedelta(seconds=10)
 _SCHEMES = frozenset({"file", "s3", "gs", "az", "azure", "abfs", "abfss"})
 _URLS = "`file:///folder`, `s3://bucket/prefix`, `gs://bucket/prefix` or `az://account/container/prefix`"
 _CREDENTIALS = "set the credentials in the environment, as for the store's own tools (see docs/collect.md)"
-_LATER = "no data is lost: waiting segments are sent when the store responds"
+_LATER = "no data is lost: what waits is sent when the store responds"
 _STATUS = re.compile(r"status code: (\d{3} [A-Za-z ]+)|(HTTP error: [^\n]+)|(?:^|: )([^:\n]+ \(os error \d+\))")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 
@@ -47,6 +47,14 @@ class ListedObject(NamedTuple):
     name: str
     size: int
     modified: datetime
+
+
+class ListedFolder(NamedTuple):
+    """What is directly in a folder."""
+
+    folders: list[str]
+    """Their whole names."""
+    objects: list[ListedObject]
 
 
 class StoredObject(NamedTuple):
@@ -125,13 +133,27 @@ class SegmentStore:
             obstore.put(self._store, name, data, use_multipart=False)
         self._make_private(name)
 
-    def names(self, prefix: str, after: str | None = None) -> Iterator[ListedObject]:
-        """Yield the objects below a prefix of whole folder names (`segments/acme`), or those of them after a name."""
+    def names(self, prefix: str, after: str | None = None, before: str | None = None) -> Iterator[ListedObject]:
+        """Yield the objects below a prefix of whole folder names (`segments/acme`); only those between two names."""
         import obstore
 
         with self._translate_errors():
             for page in obstore.list(self._store, prefix, offset=after):
-                yield from (ListedObject(item["path"], item["size"], item["last_modified"]) for item in page)
+                for item in page:
+                    if before is None or item["path"] < before:
+                        yield ListedObject(item["path"], item["size"], item["last_modified"])
+                    elif self._folder is None:
+                        # Object stores list in the order of names, so the rest need not be listed. Folders do not.
+                        return
+
+    def folder(self, prefix: str) -> ListedFolder:
+        """Return the folders and objects directly below a prefix."""
+        import obstore
+
+        with self._translate_errors():
+            listed = obstore.list_with_delimiter(self._store, prefix)
+        objects = [ListedObject(item["path"], item["size"], item["last_modified"]) for item in listed["objects"]]
+        return ListedFolder(sorted(listed["common_prefixes"]), objects)
 
     def delete(self, name: str) -> None:
         """Delete an object if it exists."""

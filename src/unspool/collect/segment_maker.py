@@ -1,18 +1,17 @@
-"""Makes redacted segments of what is new and puts them into the outbox.
+"""Makes redacted parts of what is new and puts them into the outbox, from which `upload.py` packs segments.
 
 Rules
-  1. A segment begins where the one before it ended, in the same generation of the file. Whether a file is still that
+  1. A part begins where the one before it ended, in the same generation of the file. Whether a file is still that
      generation is decided by its bytes (`head`, `boundary`), not by its name, inode or time.
   2. Generations come in order, finished ones first, so that what the archive has of them is sent too.
-  3. The caller holds a transaction; a segment is in the outbox before it is yielded.
-  4. A stream that was taken over from another collector meanwhile (`CollectorState.adopt`) is skipped until the next
-     round.
+  3. The caller holds a transaction; a part is in the outbox before it is yielded.
+  4. A stream of which another collector has sent parts meanwhile is skipped until the next round.
   5. A piece ends with a line, after about `size` bytes. A longer line has a piece of its own.
   6. Nothing leaves unredacted. A line that is too long to be redacted becomes a marker (`oversized`).
   7. Blank lines are left out; every other line is in exactly one piece.
-  8. What is new in a file may be held until it is more (`flush_schedule.py`).
+  8. What is new on the device may be held until it is more (`flush_schedule.py`). Then all of it becomes parts.
   9. A line without an end is left for later, because Claude Code may still write it. In a file that nobody has changed
-     for long (`SegmentTools.is_resting`) it is sent as it is. If the file goes on after all, so do the segments.
+     for long (`SegmentTools.is_resting`) it is sent as it is. If the file goes on after all, so do the parts.
   10. A file may be rewritten in the middle, without a change of its samples. When the store has found that (`sync
      --deep`), it begins a generation, and every byte of it is compared with the one before.
 """
@@ -31,8 +30,7 @@ from unspool.collect.segments import (
     VERSION,
     SegmentHeader,
     SegmentLine,
-    name_segment,
-    pack_segment,
+    encode_part,
     segment_digest,
 )
 from unspool.collect.selection import CollectCandidate
@@ -43,18 +41,20 @@ from unspool.collect.source_bytes import (
     read_whole_source,
     without_torn_line,
 )
-from unspool.collect.state import CollectedSpan, CollectorState, StreamState, WaitingSegment
+from unspool.collect.state import CollectedSpan, CollectorState, StreamState, WaitingPart
 from unspool.errors import UnspoolError
 from unspool.read import MAX_LINE, SAMPLE_SIZE
 from unspool.redact import Counts, Redactor, decode_line, find_suspect_lines, redact_line
-from unspool.store.archive import Archive
+from unspool.store.archive import Archive, compress
 
+_LEVEL = 1
+"""Of the compression in the outbox. A segment is compressed as a whole."""
 OUTBOX = 64 * 1024 * 1024
 """Bytes that the outbox may hold."""
 
 
 class RedactedPiece(NamedTuple):
-    """Lines that become one segment."""
+    """Lines that become one part."""
 
     start: int
     end: int
@@ -143,13 +143,13 @@ def _oversized_piece(redactor: Redactor, start: int, length: int, ending: int) -
 
 
 class SegmentTools(NamedTuple):
-    """The enrolment, redactor, archive and limits that segments are made with."""
+    """The enrolment, redactor, archive and limits that parts are made with."""
 
     enrolment: Enrolment
     redactor: Redactor
     archive: Archive
     clock: Callable[[], str]
-    """Returns the time as it is written in a segment."""
+    """Returns the time as it is written in a part."""
     size: int = SIZE
     offsets: Mapping[str, int] = {}
     """By path: the offset up to which a foreign collector has sent a file (`foreign_offsets.py`)."""
@@ -158,8 +158,8 @@ class SegmentTools(NamedTuple):
     schedule: FlushSchedule = FlushSchedule()
 
 
-class MadeSegments(NamedTuple):
-    """The size of a segment that was made."""
+class MadePart(NamedTuple):
+    """The size of a part that was made."""
 
     sequence: int | None
     """Its number; None if it is not kept."""
@@ -183,7 +183,7 @@ class CollectionPlan(NamedTuple):
     pace: Callable[[int], None] = lambda _: None
     outbox: int = OUTBOX
     refuses: Callable[[str], bool] = lambda _: False
-    """Returns whether nothing of a file may be sent: its segments then stay in the outbox."""
+    """Returns whether nothing of a file may be sent: its parts then stay in the outbox."""
 
 
 class CollectionReport:
@@ -194,7 +194,7 @@ class CollectionReport:
         """Of the segments that the object store confirmed."""
         self.source_bytes = 0
         self.counts: Counter[str] = Counter()
-        """Secrets by kind, in the segments that were made."""
+        """Secrets by kind, in the parts that were made."""
         self.failed: list[tuple[str, str]] = []
         self.is_full = False
         """Whether the outbox is full."""
@@ -202,17 +202,18 @@ class CollectionReport:
         self.ahead = 0.0
         """Seconds that this machine's clock is ahead of the store's."""
 
-    def add_confirmed(self, segments: list[WaitingSegment]) -> None:
-        """Count segments that the object store confirmed."""
-        self.segments += len(segments)
-        self.bytes += sum(segment.size for segment in segments)
-        self.lines += sum(segment.lines for segment in segments)
-        self.redactions += sum(segment.redactions for segment in segments)
+    def add_confirmed(self, parts: Iterable[WaitingPart], size: int) -> None:
+        """Count a segment that the object store confirmed."""
+        self.segments += 1
+        self.bytes += size
+        for part in parts:
+            self.lines += part.lines
+            self.redactions += part.redactions
 
-    def add_made(self, segment: MadeSegments) -> None:
-        """Count a segment that was made."""
-        self.counts.update(segment.counts)
-        self.source_bytes += segment.source_bytes
+    def add_made(self, part: MadePart) -> None:
+        """Count a part that was made."""
+        self.counts.update(part.counts)
+        self.source_bytes += part.source_bytes
 
 
 def stream_name(enrolment: Enrolment, candidate: CollectCandidate) -> str:
@@ -223,45 +224,48 @@ def stream_name(enrolment: Enrolment, candidate: CollectCandidate) -> str:
 
 
 class SegmentMaker:
-    """Makes the segments of one round over all candidates."""
+    """Makes the parts of one round over all candidates."""
 
     def __init__(self, state: CollectorState, tools: SegmentTools, *, keep: bool = True) -> None:
         self._state, self._tools, self._keep = state, tools, keep
         self._seen = state.seen()
+        self._generation = 0
+        """The store's generation of the file of which parts are made."""
         self.failed: list[tuple[str, str]] = []
         """Files that could not be read, and why."""
         self.changed: set[int] = set()
-        """Streams that another collector has sent segments of meanwhile."""
+        """Streams of which another collector has sent parts meanwhile."""
 
-    def make(self, candidates: Iterable[CollectCandidate]) -> Iterator[MadeSegments]:
-        """Make the segments of everything that is new, one at a time."""
-        for candidate in candidates:
-            name = stream_name(self._tools.enrolment, candidate)
-            done = candidate.generation - 1 if candidate.is_lines else 0
-            # The usual case, without reading the file: the store says of it what it said when it was last collected.
-            seen = self._describe(candidate)
-            has_lines = not candidate.is_lines or candidate.offset or done or self._rests(candidate)
-            if (name, done, seen) in self._seen or not has_lines:
-                continue
+    def make(self, candidates: Iterable[CollectCandidate]) -> Iterator[MadePart]:
+        """Make the parts of everything that is new, one at a time; none while it is held."""
+        changed = [candidate for candidate in candidates if self._has_news(candidate)]
+        if not changed or not self._tools.schedule.is_due(sum(map(self._new_bytes, changed))):
+            return
+        for candidate in changed:
             holes: list[UnspoolError] = []
             try:
-                stream = self._state.stream(name, candidate.path)
-                if stream.id in self.changed or not self._tools.schedule.is_due(
-                    name, self._new_bytes(stream, candidate)
-                ):
+                stream = self._state.stream(stream_name(self._tools.enrolment, candidate), candidate.path)
+                if stream.id in self.changed:
                     continue
                 yield from (
-                    self._line_segments(stream, candidate, holes)
+                    self._line_parts(stream, candidate, holes)
                     if candidate.is_lines
-                    else self._side_file_segment(stream, candidate)
+                    else self._side_file_part(stream, candidate)
                 )
             except UnspoolError as error:
                 holes.append(error)
             self.failed += [(candidate.path, hole.message) for hole in holes]
 
-    def _line_segments(
+    def _has_news(self, candidate: CollectCandidate) -> bool:
+        """Return whether a file may have something new, without reading it: the store says what it said last or not."""
+        done = candidate.generation - 1 if candidate.is_lines else 0
+        if candidate.is_lines and not (candidate.offset or done or self._rests(candidate)):
+            return False
+        return (stream_name(self._tools.enrolment, candidate), done, self._describe(candidate)) not in self._seen
+
+    def _line_parts(
         self, stream: StreamState, candidate: CollectCandidate, holes: list[UnspoolError]
-    ) -> Iterator[MadeSegments]:
+    ) -> Iterator[MadePart]:
         first = min(stream.done + 1, candidate.generation)
         # A foreign collector's offset is one in the current file: earlier generations are not sent either.
         if self._tools.offsets.get(candidate.path) and not stream.sequence:
@@ -279,15 +283,17 @@ class SegmentMaker:
             seen = "" if is_over else self._describe(candidate)
             if content is not None and content.end:
                 rewritten = self._rewritten_generation(stream.id, before, content)
-                yield from self._generation_segments(stream.id, candidate, content, seen, rewritten)
+                self._generation = generation
+                yield from self._generation_parts(stream.id, candidate, content, seen, rewritten)
                 if stream.id in self.changed:
                     return
             if is_over:
                 self._state.finish(stream.id, generation)
             before = content
 
-    def _new_bytes(self, stream: StreamState, candidate: CollectCandidate) -> int:
-        """Return about how much of a file is not in segments."""
+    def _new_bytes(self, candidate: CollectCandidate) -> int:
+        """Return about how much of a file is not in parts."""
+        stream = self._state.stream(stream_name(self._tools.enrolment, candidate), candidate.path)
         last = next(iter(self._state.spans(stream.id)), None)
         if last is None:
             return candidate.size
@@ -330,15 +336,15 @@ class SegmentMaker:
             return None
         return span.generation
 
-    def _generation_segments(
+    def _generation_parts(
         self,
         stream_id: int,
         candidate: CollectCandidate,
         content: SourceContent,
         seen: str,
         rewritten: int | None = None,
-    ) -> Iterator[MadeSegments]:
-        """Make segments of what is new in one generation of a file; it does not continue the one named `rewritten`."""
+    ) -> Iterator[MadePart]:
+        """Make parts of what is new in one generation of a file; it does not continue the one named `rewritten`."""
         spans, sequence = self._state.spans(stream_id), None
         span = self._continued_span([span for span in spans if span.generation != rewritten], content)
         if span is None and not seen and self._is_covered(spans, stream_id, content):
@@ -353,14 +359,14 @@ class SegmentMaker:
             is_last = piece.end >= content.end
             # Only the last piece marks the file as seen: a round that ends before it must come back.
             span = self._span_after(content, generation, piece)._replace(seen=seen if is_last else "")
-            made = self._put_segment(candidate, piece, span, sequence)
+            made = self._put_part(candidate, piece, span, sequence)
             if made is None:
                 return
             sequence = made.sequence
             yield made
 
-    def _side_file_segment(self, stream: StreamState, candidate: CollectCandidate) -> Iterator[MadeSegments]:
-        """Make a segment of a side file whose content has changed."""
+    def _side_file_part(self, stream: StreamState, candidate: CollectCandidate) -> Iterator[MadePart]:
+        """Make a part of a side file whose content has changed."""
         data = read_whole_source(self._tools.archive, candidate)
         if not data:
             return
@@ -371,37 +377,40 @@ class SegmentMaker:
             self._state.put_span(stream.id, last._replace(seen=candidate.seen))
             return
         span = CollectedSpan(last.generation + 1 if last else 1, len(data), mark, mark, candidate.seen)
-        made = self._put_segment(candidate, redact_whole(self._tools.redactor, data), span, None)
+        made = self._put_part(candidate, redact_whole(self._tools.redactor, data), span, None)
         if made is not None:
             yield made
 
-    def _put_segment(
+    def _put_part(
         self, candidate: CollectCandidate, piece: RedactedPiece, span: CollectedSpan, previous: int | None
-    ) -> MadeSegments | None:
-        """Put a segment into the outbox after the previous one; return None if its stream was taken over meanwhile."""
-        # Read again for each segment: between two batches the uploader may have adopted another collector's chain.
+    ) -> MadePart | None:
+        """Put a part into the outbox after the previous one; return None if its stream was taken over meanwhile."""
+        # Read again for each part: between two batches the uploader may have followed another collector's segment.
         stream = self._state.stream(stream_name(self._tools.enrolment, candidate), candidate.path)
-        if previous is not None and previous != stream.sequence:
+        if stream.id in self.changed or (previous is not None and previous != stream.sequence):
             self.changed.add(stream.id)
             return None
         header = self._header(stream, candidate, piece, span)
-        data = pack_segment(header, piece.lines)
-        waiting = WaitingSegment(
+        text = encode_part(header, piece.lines)
+        data = compress(text, _LEVEL)
+        waiting = WaitingPart(
             id=0,
             stream_id=stream.id,
             sequence=header.sequence,
-            name=name_segment(header),
-            digest=segment_digest(data),
+            name="",
+            digest=segment_digest(text),
             priority=candidate.rank,
             lines=len(piece.lines),
             redactions=piece.counts.total(),
             size=len(data),
+            length=piece.end - piece.start,
+            source_generation=self._generation if candidate.is_lines else 0,
         )
         if self._keep:
             self._state.keep(waiting, data)
         self._state.put_span(stream.id, span)
         sequence = header.sequence if self._keep else None
-        return MadeSegments(sequence, len(piece.lines), len(data), piece.end - piece.start, piece.counts)
+        return MadePart(sequence, len(piece.lines), len(data), piece.end - piece.start, piece.counts)
 
     def _header(
         self, stream: StreamState, candidate: CollectCandidate, piece: RedactedPiece, span: CollectedSpan

@@ -1,19 +1,25 @@
-"""Encodes and decodes a segment: lines of one source file, redacted, as one immutable object.
+"""Encodes and decodes a segment: redacted lines of a device as one immutable object.
 
+    segments/<org>/<device>/<day>/<sequence, 12 digits>-<digest of the one before, 16 digits>.jsonl.zst
     segments/<org>/<device>/<stream>/<sequence, 10 digits>-<digest of the one before, 16 digits>.jsonl.zst
 
-A stream holds the lines of one source file on one device. Its segments are numbered 1, 2, 3, … without gap.
+A stream holds the lines of one source file on one device. The first layout has one chain for each device: a segment
+has a part for each stream with new lines. The second, of earlier versions, has one chain for each stream. There a
+segment is what a part is here: it has the same header and the same lines. Both are numbered 1, 2, 3, … without gap.
 
 Rules
   1. A name is put once and never overwritten (`SegmentStore.put_new`). A segment's name is known before its bytes are:
      its number and the digest of the segment before it. So of all writers that would continue a segment, one wins, and
      there are never two segments with one number, whoever retries or runs twice by mistake.
   2. The names form a chain: a listing and the objects' digests show whether one is missing or was exchanged.
-  3. An object is one zstd frame with a checksum: a header line, then one line for each line of the source, in order.
-  4. `start` and `end` are offsets in the source; segments of one generation cover it without gap or overlap. Of the
-     bytes between, only blank lines are not in the segment.
-  5. `head` and `boundary` show whether a file continues where the segment ends. They are keyed: with an unkeyed hash of
+  3. An object is one zstd frame with a checksum: a header line, then the parts, each a header line and one line for
+     each line of the source, in order.
+  4. `start` and `end` are offsets in the source; the parts of one generation cover it without gap or overlap. Of the
+     bytes between, only blank lines are not in a part.
+  5. `head` and `boundary` show whether a file continues where the part ends. They are keyed: with an unkeyed hash of
      text that is otherwise known, anybody could try out what was redacted.
+  6. The day in a name is that on which the segment before was made (`next_day` in its header), and never before the day
+     in that one's name. So names sort as the chain does, and rule 1 holds for writers whose clocks differ.
 """
 
 from __future__ import annotations
@@ -34,7 +40,9 @@ SIZE = 8 * 1024 * 1024
 """Bytes of lines after which a segment ends; compressed it is smaller. A longer line has a segment of its own."""
 
 FIRST = "0" * 64
-"""The digest that the first segment of a stream has in place of the one before."""
+"""The digest that the first segment of a chain has in place of the one before."""
+FIRST_DAY, LAST_DAY = "2000-01-01", "2999-12-31"
+"""The day in the name of the first segment of a device, and the latest possible one: all begin with a `2`."""
 
 MOST = 512 * 1024 * 1024
 """Bytes that a segment may have when it is decompressed: the longest possible line with every character escaped."""
@@ -42,13 +50,17 @@ _PER_BYTE, _PER_LINE, _SPARE = 6, 128, 1024 * 1024
 """Bytes of a segment, at most, for each byte and line of its source: a character may become `\\u0000`, and a short
 secret a long marker, for which there is room to spare."""
 
+_LARGEST_HEADER = 16 * 1024 * 1024
+
 _LEVEL = 1
 """A quarter faster than 2, for a fiftieth more bytes."""
 _NAME = re.compile(r"segments/([^/]+)/([^/]+)/([0-9a-f]{32})/([0-9]{10})-([0-9a-f]{16})\.jsonl\.zst")
+_DAY = re.compile(r"2[0-9]{3}-[0-9]{2}-[0-9]{2}")
+_CHAIN_NAME = re.compile(rf"segments/([^/]+)/([^/]+)/({_DAY.pattern})/([0-9]{{12}})-([0-9a-f]{{16}})\.jsonl\.zst")
 
 
 class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The first line of a segment: its device, its source file and how it was redacted."""
+    """The first line of a part, or of a segment of one stream: its source file and how it was redacted."""
 
     unspool: str = msgspec.field(default="segment")
     version: int
@@ -60,7 +72,7 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     stream: str
     sequence: int
     previous: str
-    """SHA-256 of the segment before, as hexadecimal digits; `FIRST` if there is none."""
+    """SHA-256 of the part or segment before, as hexadecimal digits; `FIRST` if there is none."""
     project: str | None = None
     """The project's key: the name of its folder."""
     source: str
@@ -100,10 +112,50 @@ class SegmentLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Segment(NamedTuple):
-    """A decoded segment."""
+    """A decoded segment of one stream, or a decoded part."""
 
     header: SegmentHeader
     lines: list[SegmentLine]
+
+
+class PartEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A part in the header of a segment."""
+
+    stream: str
+    sequence: int
+    """Of the part in its stream."""
+    size: int
+    """Bytes of the part."""
+    before: str = ""
+    """The segment that has the part of the stream before this one (`DeviceSegmentName.tail`); nothing if there is none,
+    or if it is a segment of the stream alone."""
+
+
+class DeviceSegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """The first line of a segment of a device: its place in the chain, and its parts."""
+
+    unspool: str = "device-segment"
+    version: int = VERSION
+    org: str
+    user: str
+    device: str
+    sequence: int
+    previous: str
+    """SHA-256 of the segment before; `FIRST` if there is none."""
+    day: str
+    """In its name."""
+    next_day: str
+    """In the name of the next one."""
+    written: str
+    """When it was made, in UTC."""
+    parts: list[PartEntry]
+
+
+class SegmentPart(NamedTuple):
+    """A part as it is in a segment: undecoded."""
+
+    entry: PartEntry
+    text: bytes
 
 
 class SegmentName(NamedTuple):
@@ -117,19 +169,82 @@ class SegmentName(NamedTuple):
     """The first 16 digits of the digest of the segment before."""
 
 
+class DeviceSegmentName(NamedTuple):
+    """The parts of the name of a device's segment."""
+
+    org: str
+    device: str
+    day: str
+    sequence: int
+    previous: str
+    """The first 16 digits of the digest of the segment before."""
+
+    @property
+    def tail(self) -> str:
+        """The name without the folder of the device and the suffix."""
+        return f"{self.day}/{self.sequence:012d}-{self.previous[:16]}"
+
+
 _encoder = msgspec.json.Encoder()
 _header = msgspec.json.Decoder(SegmentHeader)
+_device_header = msgspec.json.Decoder(DeviceSegmentHeader)
 _line = msgspec.json.Decoder(SegmentLine)
 
 
-def pack_segment(header: SegmentHeader, lines: Iterable[SegmentLine]) -> bytes:
-    """Return a segment as the bytes of its object."""
-    return compress(_encoder.encode(header) + b"\n" + _encoder.encode_lines(list(lines)), _LEVEL)
+def encode_part(header: SegmentHeader, lines: Iterable[SegmentLine]) -> bytes:
+    """Return a part as it is in a segment."""
+    return _encoder.encode(header) + b"\n" + _encoder.encode_lines(list(lines))
+
+
+def decode_part(text: bytes) -> Segment:
+    """Decode a part; a damaged one is `Unreadable`."""
+    first, _, rest = text.partition(b"\n")
+    return _decode_lines(_decode_header(first), rest)
+
+
+def decode_part_header(text: bytes) -> SegmentHeader:
+    """Return only the header of a part."""
+    return _decode_header(text.partition(b"\n")[0])
+
+
+def pack_device_segment(header: DeviceSegmentHeader, parts: Iterable[bytes]) -> bytes:
+    """Return a segment of a device as the bytes of its object."""
+    return compress(b"".join([_encoder.encode(header), b"\n", *parts]), _LEVEL)
+
+
+def unpack_device_segment(data: bytes) -> tuple[DeviceSegmentHeader, list[SegmentPart]]:
+    """Return the header and the parts of an object; a damaged one, or one that is no segment, is `Unreadable`."""
+    try:
+        pieces = decompress_pieces(data, MOST)
+        rest = bytearray()
+        for piece in pieces:
+            rest += piece
+            if b"\n" in piece or len(rest) > _LARGEST_HEADER:
+                break
+        first, _, start = bytes(rest).partition(b"\n")
+        header = _decode_device_header(first)
+        rest, limit = bytearray(start), sum(entry.size for entry in header.parts)
+        for piece in pieces:
+            if len(rest) > limit:
+                break
+            rest += piece
+    except frame_errors() as error:
+        raise Unreadable(f"invalid segment: {error}") from None
+    if len(rest) != limit:
+        raise Unreadable(f"invalid segment: not the {limit:,} bytes of parts that its header names")
+    parts, offset = [], 0
+    for entry in header.parts:
+        parts.append(SegmentPart(entry, bytes(memoryview(rest)[offset : offset + entry.size])))
+        offset += entry.size
+    return header, parts
 
 
 def unpack_segment(data: bytes) -> Segment:
     """Decode an object; a damaged one, or one that is no segment, is `Unreadable`."""
-    header, rest = _decompress(data)
+    return _decode_lines(*_decompress(data))
+
+
+def _decode_lines(header: SegmentHeader, rest: bytes | bytearray) -> Segment:
     try:
         lines = _line.decode_lines(rest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -146,13 +261,8 @@ def unpack_header(data: bytes) -> SegmentHeader:
 
 
 def segment_digest(data: bytes) -> str:
-    """Return the digest of an object: SHA-256, as hexadecimal digits."""
+    """Return the digest of an object or a part: SHA-256, as hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
-
-
-def name_segment(header: SegmentHeader) -> str:
-    """Return the object's name for a segment."""
-    return format_segment_name(SegmentName(header.org, header.device, header.stream, header.sequence, header.previous))
 
 
 def format_segment_name(parts: SegmentName) -> str:
@@ -165,6 +275,27 @@ def parse_segment_name(name: str) -> SegmentName | None:
     """Return the parts of an object's name; None if it is not the name of a segment."""
     match = _NAME.fullmatch(name)
     return SegmentName(match[1], match[2], match[3], int(match[4]), match[5]) if match else None
+
+
+def format_device_segment_name(name: DeviceSegmentName) -> str:
+    """Return the object's name for a segment of a device."""
+    return f"{FOLDER}/{name.org}/{name.device}/{name.tail}.jsonl.zst"
+
+
+def parse_device_segment_name(name: str) -> DeviceSegmentName | None:
+    """Return the parts of an object's name; None if it is not the name of a device's segment."""
+    match = _CHAIN_NAME.fullmatch(name)
+    return DeviceSegmentName(match[1], match[2], match[3], int(match[4]), match[5]) if match else None
+
+
+def following_day(day: str, written: str) -> str:
+    """Return the day in the name of the segment after one that has a day in its name and was made at a time.
+
+    >>> following_day("2026-01-05", "2026-01-07T09:00:00Z"), following_day("2026-01-05", "1970-01-01T00:00:00Z")
+    ('2026-01-07', '2026-01-05')
+    """
+    clock = min(written[:10], LAST_DAY)
+    return max(day, clock) if _DAY.fullmatch(clock) else day
 
 
 def _decompress(data: bytes) -> tuple[SegmentHeader, bytearray]:
@@ -197,4 +328,19 @@ def _decode_header(line: bytes) -> SegmentHeader:
         raise Unreadable(
             f"unsupported segment version: expected {VERSION}, got `{header.unspool}` {header.version}", hint=hint
         )
+    return header
+
+
+def _decode_device_header(line: bytes) -> DeviceSegmentHeader:
+    try:
+        header = _device_header.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Unreadable(f"invalid segment: cannot read its header: {error}") from None
+    if header.unspool != "device-segment" or header.version != VERSION:
+        hint = "upgrade unspool" if header.version > VERSION else None
+        raise Unreadable(
+            f"unsupported segment version: expected {VERSION}, got `{header.unspool}` {header.version}", hint=hint
+        )
+    if any(entry.size < 0 for entry in header.parts) or not _DAY.fullmatch(header.next_day):
+        raise Unreadable("invalid segment: its header makes no sense")
     return header

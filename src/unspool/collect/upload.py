@@ -1,148 +1,146 @@
-"""Uploads the segments in the outbox to an object store and confirms them.
+"""Packs parts of the outbox into segments, uploads them to an object store and confirms them.
 
 Rules
-  1. A segment leaves the outbox after the object store has confirmed it, or already has it byte for byte: then the
-     response to an earlier put was lost, or the process was killed before it could record it.
-  2. If another segment has its name, a second collector sends for the same device. What that one has sent is taken
-     over, and the segments made here are made anew after it.
-  3. Segments are sent by priority (`selection.RANKS`). Within one rank several streams are sent at once, each in order.
-  4. What was confirmed is recorded even if another request failed.
+  1. A segment and its parts leave the outbox after the object store has confirmed it, or already has it byte for byte:
+     then the response to an earlier put was lost, or the process was killed before it could record it.
+  2. If another segment has its name, a second collector sends for the same device. The chain is continued after what
+     that one has sent, and parts made here of the same streams are made anew.
+  3. Parts are packed by priority (`selection.RANKS`), as many as are due up to the size of a segment.
+  4. A packed segment with a part that may no longer be sent is looked up in the store. If it is there, it was sent; if
+     not, it is taken apart and that part waits.
+  5. An outbox of an earlier version may hold segments of single streams. They are sent first; a stream that has one
+     there is not packed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import groupby
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from unspool.collect.manifest import SentStream
 from unspool.collect.object_store import SegmentStore
+from unspool.collect.recovery import follow_others, take_over_chain
 from unspool.collect.segment_maker import CollectionPlan, CollectionReport
 from unspool.collect.segments import (
-    FIRST,
-    SegmentName,
-    format_segment_name,
+    VERSION,
+    DeviceSegmentHeader,
+    DeviceSegmentName,
+    following_day,
+    format_device_segment_name,
+    pack_device_segment,
     parse_segment_name,
     segment_digest,
-    unpack_header,
 )
-from unspool.collect.state import CollectedSpan, CollectorState, WaitingSegment
-from unspool.errors import ObjectStoreFailed, Unreadable
-
-LANES = 8
-"""Streams that are sent at once."""
-_BATCH_BYTES = 32 * 1024 * 1024
-"""Bytes that are held in memory at once."""
+from unspool.collect.state import PackedSegment, WaitingPart
+from unspool.errors import ObjectStoreFailed
 
 
-class _StreamOutcome(NamedTuple):
-    """The result of sending the segments of one stream."""
+class UploadOutcome(NamedTuple):
+    """What one step of an upload did."""
 
-    confirmed: list[WaitingSegment]
-    collided: WaitingSegment | None = None
-    """The segment whose name another segment has."""
-    failure: ObjectStoreFailed | None = None
+    is_sent: bool
+    """False if there is nothing more to send."""
+    taken: list[int]
+    """Streams of which another collector has sent parts."""
 
 
-def upload_outbox(plan: CollectionPlan, report: CollectionReport, taken: set[int]) -> None:
-    """Send the segments in the outbox; streams that another collector has sent segments of are added to `taken`.
+def upload_next(plan: CollectionPlan, report: CollectionReport) -> UploadOutcome:
+    """Send the next segment of the outbox."""
+    waiting = plan.state.waiting(plan.refuses)
+    old = next((segment for segment in waiting if segment.name), None)
+    if old is not None:
+        return _send_old(plan, report, old)
+    packed = plan.state.packed()
+    if packed is not None and any(plan.refuses(path) for path in plan.state.packed_paths()):
+        data = plan.object_store.get(packed.name)
+        if data is None or segment_digest(data) != packed.digest:
+            plan.state.unpack()
+            packed = None
+    if packed is None:
+        packed = _pack(plan, waiting)
+        if packed is None:
+            return UploadOutcome(is_sent=False, taken=[])
+        plan.on_step("packed")
+    plan.pace(len(packed.data))
+    plan.on_step("sending")
+    # A name that is taken is no error yet: it may be our own put, whose response was lost.
+    is_stored = plan.object_store.put_new(packed.name, packed.data)
+    if not is_stored:
+        is_stored = _stored_digest(plan.object_store, packed.name) == packed.digest
+    plan.on_step("put")
+    if not is_stored:
+        taken = follow_others(plan)
+        plan.on_step("adopted")
+        return UploadOutcome(is_sent=True, taken=taken)
+    report.add_confirmed(plan.state.confirm_packed(packed, plan.milliseconds()), len(packed.data))
+    plan.on_step("acknowledged")
+    return UploadOutcome(is_sent=True, taken=[])
 
-    A failure is raised after what was confirmed is recorded.
+
+def fit_segment(lengths: Iterator[int], size: int) -> int:
+    """Return how many parts, given by their bytes in the source, become one segment: one at least.
+
+    >>> fit_segment(iter([4, 4, 4]), 8), fit_segment(iter([9, 1]), 8)
+    (2, 1)
     """
-    state = plan.state
-    with ThreadPoolExecutor(LANES) as pool:
-        for batch in _batches(state.waiting(plan.refuses)):
-            in_order = sorted(batch, key=lambda segment: (segment.stream_id, segment.sequence))
-            streams = [list(group) for _, group in groupby(in_order, key=lambda segment: segment.stream_id)]
-            # The bytes are read here: the connection to SQLite belongs to this thread.
-            loaded = [[(segment, state.data(segment.id)) for segment in stream] for stream in streams]
-            results = list(pool.map(lambda stream: _send_stream(plan, stream), loaded))
-            confirmed = [segment for result in results for segment in result.confirmed]
-            if confirmed:
-                state.confirm(confirmed, plan.milliseconds())
-                plan.on_step("acknowledged")
-                report.add_confirmed(confirmed)
-            for result in results:
-                if result.collided is not None:
-                    take_over_chain(state, plan.object_store, result.collided)
-                    taken.add(result.collided.stream_id)
-                    plan.on_step("adopted")
-            failure = next((result.failure for result in results if result.failure), None)
-            if failure:
-                raise failure
-            # The next batches were listed before the take-over deleted the outbox of these streams: list again.
-            if any(result.collided for result in results):
-                return
+    count, total = 0, 0
+    for length in lengths:
+        total += length
+        if count and total > size:
+            break
+        count += 1
+    return count
 
 
-def take_over_chain(state: CollectorState, object_store: SegmentStore, segment: WaitingSegment) -> None:
-    """Replace the state of a stream by the chain that the object store has, from its first segment on."""
-    parts = parse_segment_name(segment.name)
-    assert parts is not None
-    sent, spans = SentStream(0, 0, FIRST), dict[int, CollectedSpan]()
-    # From the first one: a name holds the digest of the segment before, so the last cannot be found without the others.
-    for digest, data in _read_chain(object_store, parts):
-        try:
-            header = unpack_header(data)
-        except Unreadable as error:
-            where = f"segment {sent.sequence + 1} of the stream of `{segment.name}`"
-            raise Unreadable(
-                f"{where} is damaged: {error.message}", hint="restore it from the store's version history"
-            ) from None
-        sent = SentStream(header.sequence, sent.lines + header.lines, digest)
-        spans[header.generation] = CollectedSpan(header.generation, header.end, header.head, header.boundary, "")
-    state.adopt(segment.stream_id, sent, spans.values())
+def _pack(plan: CollectionPlan, waiting: list[WaitingPart]) -> PackedSegment | None:
+    """Pack the parts that come first into a segment and keep it; None if there are none."""
+    state, enrolment, written = plan.state, plan.tools.enrolment, plan.tools.clock()
+    held = state.streams_with_old_segments()
+    ready = [part for part in waiting if part.stream_id not in held]
+    if not ready:
+        return None
+    end = state.chain_end()
+    name = DeviceSegmentName(enrolment.org, enrolment.device, end.day, end.sequence + 1, end.digest)
+    count = fit_segment((part.length for part in ready), plan.tools.size)
+    parts = state.parts_to_pack(ready[:count], name.tail)
+    next_day = following_day(end.day, written)
+    header = DeviceSegmentHeader(
+        version=VERSION,
+        org=enrolment.org,
+        user=enrolment.user,
+        device=enrolment.device,
+        sequence=name.sequence,
+        previous=end.digest,
+        day=name.day,
+        next_day=next_day,
+        written=written,
+        parts=[part.entry for part in parts],
+    )
+    data = pack_device_segment(header, (part.text for part in parts))
+    packed = PackedSegment(format_device_segment_name(name), segment_digest(data), next_day, data)
+    state.keep_packed(packed, parts)
+    return packed
 
 
-def _read_chain(object_store: SegmentStore, parts: SegmentName) -> Iterator[tuple[str, bytes]]:
-    """Yield the digest and the bytes of each segment of a stream."""
-    number, previous = 1, FIRST
-    while (
-        data := object_store.get(format_segment_name(parts._replace(sequence=number, previous=previous)))
-    ) is not None:
-        number, previous = number + 1, segment_digest(data)
-        yield previous, data
-
-
-def _send_stream(plan: CollectionPlan, segments: Iterable[tuple[WaitingSegment, bytes]]) -> _StreamOutcome:
-    confirmed: list[WaitingSegment] = []
-    for segment, data in segments:
-        try:
-            plan.pace(len(data))
-            plan.on_step("sending")
-            # A name that is taken is no error yet: it may be our own put, whose response was lost.
-            is_stored = plan.object_store.put_new(segment.name, data) or _is_ours(plan.object_store, segment)
-            plan.on_step("put")
-        except ObjectStoreFailed as failure:
-            return _StreamOutcome(confirmed, failure=failure)
-        # Later segments of this stream continue one that the store does not have: none of them may be sent.
-        if not is_stored:
-            return _StreamOutcome(confirmed, collided=segment)
-        confirmed.append(segment)
-    return _StreamOutcome(confirmed)
-
-
-def _is_ours(object_store: SegmentStore, segment: WaitingSegment) -> bool:
-    """Return whether the object under a segment's name is that segment."""
-    data = object_store.get(segment.name)
+def _stored_digest(object_store: SegmentStore, name: str) -> str:
+    data = object_store.get(name)
     if data is None:
         raise ObjectStoreFailed(
-            f"the store at `{object_store.url}` reports `{segment.name}` both as present and as missing",
-            hint="try again",
+            f"the store at `{object_store.url}` reports `{name}` both as present and as missing", hint="try again"
         )
-    return segment_digest(data) == segment.digest
+    return segment_digest(data)
 
 
-def _batches(waiting: list[WaitingSegment]) -> Iterator[list[WaitingSegment]]:
-    """Yield segments that may be sent at once: of one rank, and not too many for memory."""
-    for _, same_rank in groupby(waiting, key=lambda segment: segment.priority):
-        batch, weight = list[WaitingSegment](), 0
-        for segment in same_rank:
-            batch.append(segment)
-            weight += segment.size
-            if weight >= _BATCH_BYTES:
-                yield batch
-                batch, weight = [], 0
-        if batch:
-            yield batch
+def _send_old(plan: CollectionPlan, report: CollectionReport, segment: WaitingPart) -> UploadOutcome:
+    """Send a segment of an earlier version."""
+    data = plan.state.data(segment.id)
+    plan.pace(len(data))
+    plan.on_step("sending")
+    is_stored = plan.object_store.put_new(segment.name, data)
+    if not is_stored and _stored_digest(plan.object_store, segment.name) != segment.digest:
+        parts = parse_segment_name(segment.name)
+        assert parts is not None
+        take_over_chain(plan.state, plan.object_store, segment.stream_id, parts)
+        return UploadOutcome(is_sent=True, taken=[segment.stream_id])
+    plan.state.confirm(segment, plan.milliseconds())
+    report.add_confirmed([segment], len(data))
+    return UploadOutcome(is_sent=True, taken=[])

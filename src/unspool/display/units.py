@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from unspool.errors import UsageError
 
+_UUID_START = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-")
 _AGES = ((604_800, "w"), (86_400, "d"), (3_600, "h"), (60, "min"))
 
 
@@ -46,6 +47,15 @@ def cost(micros: int | None, unpriced_tokens: int = 0) -> str:
     if micros is None or (unpriced_tokens and not micros):
         return "?"
     return f"{dollars(micros)}+?" if unpriced_tokens else dollars(micros)
+
+
+def short_id(id: str) -> str:
+    """Return the beginning of a session's id: of a UUID eight characters, of a file's name so many that it says more.
+
+    >>> short_id("945090a1-3c1c-4b0e-9a5e-0f6c1d2e3f40"), short_id("large-conversation")
+    ('945090a1', 'large-conversation')
+    """
+    return id[:8] if _UUID_START.match(id) else id[:24]
 
 
 def tokens(count: int | None) -> str:

@@ -44,7 +44,7 @@ from unspool.edit.side_files import (
 from unspool.edit.verify.verify import Verification, verify_edit
 from unspool.errors import NotFound, Refused
 from unspool.files import read_pieces
-from unspool.format import format_timestamp
+from unspool.format import Assistant, User, format_timestamp
 from unspool.home import Session
 from unspool.paths import data_folder, project_key
 
@@ -60,11 +60,22 @@ class Planned(msgspec.Struct, frozen=True):
     files: SessionFiles
     destination: Destination
     seed: bytes
+    moved_to: Path | None = None
+    """The folder that `move` names."""
 
     @property
     def plan(self) -> EditPlan:
         """What it would do."""
         return self.prepared.plan
+
+    @property
+    def resume_folder(self) -> str | None:
+        """The folder to resume the result in: Claude Code looks for a session by the folder that it runs in."""
+        if self.moved_to is not None:
+            return str(self.moved_to)
+        records = (entry.record for entry in self.prepared.result.entries)
+        messages = (record for record in records if isinstance(record, User | Assistant))
+        return next((message.cwd for message in messages if message.cwd is not None), None)
 
 
 class Edited(msgspec.Struct, frozen=True):
@@ -112,7 +123,8 @@ def plan_edit(session: Session, operation: Operation, *, in_place: bool = False,
         )
         if destination.in_place and not isinstance(operation, Move) and prepared.plan.data == text.data:
             raise Refused("nothing to change", hint="the session already has the requested form")
-        return Planned(session, prepared, verify_edit(prepared), files, destination, ids.seed)
+        moved_to = Path(operation.to).expanduser().resolve() if isinstance(operation, Move) else None
+        return Planned(session, prepared, verify_edit(prepared), files, destination, ids.seed, moved_to)
 
 
 def apply_edit(

@@ -374,7 +374,9 @@ def _owns_history_line(line: bytes, id: str, cwds: frozenset[str]) -> bool:
         found = _HISTORY_LINE.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return bool(line.strip())  # nobody can tell whose it is
-    return found.sessionId == id or (found.sessionId is None and found.project in cwds)
+    return found.sessionId == id or (
+        found.sessionId is None and isinstance(found.project, str) and found.project in cwds
+    )
 
 
 def _find_elsewhere(files: SessionFiles, own: frozenset[str], removal: TextRemoval) -> Iterator[Path]:

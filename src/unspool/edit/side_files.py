@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -33,10 +33,12 @@ from unspool.errors import Unreadable, UnspoolError
 from unspool.files import read_pieces
 from unspool.format import encode_json
 from unspool.format.side_files import AgentMeta, parse_object
-from unspool.graph import AgentFile, link_agents
 from unspool.home import Session
 from unspool.paths import join_names
 from unspool.read import MAX_SEARCHED, endless_reason, find_config_folder
+
+if TYPE_CHECKING:
+    from unspool.graph import AgentFile
 
 CONFIG_FOLDERS = {"task": "tasks", "backup": "file-history", "environment": "session-env"}
 _LOCKS = (".lock", ".tmp")
@@ -226,6 +228,8 @@ def move_side_files(
 
 def read_agent_files(files: SessionFiles, session_id: str) -> list[AgentFile]:
     """Read the agents of a session, as `link_agents` takes them."""
+    from unspool.graph import AgentFile  # start-up: most sessions have no agents
+
     return [
         AgentFile(
             id=_agent_id(file.path),
@@ -275,6 +279,8 @@ def _find_removed_agents(prepared: PreparedEdit, files: SessionFiles) -> set[Pat
     gone = _call_ids(prepared.source) - _call_ids(prepared.result) if agent_files else set()
     if not gone:
         return set()
+    from unspool.graph import AgentFile, link_agents  # start-up: few edits remove calls of agents
+
     texts = {file.path: read_agent_lines(file.path, prepared.source.id) for file in agent_files}
     paths = {_agent_id(path): path for path in texts}
     known = [AgentFile(id=id, entries=texts[path].entries, meta=_read_meta(path)) for id, path in paths.items()]

@@ -78,6 +78,8 @@ def _hunk_header(hunk: Hunk) -> str:
 _EXIT = re.compile(r"\A(?:Error: )?Exit code (\d{1,6})\b\n?")
 _REJECTED = ("The user doesn't want to proceed", "The user doesn't want to take this action", "User rejected")
 _INTERRUPTED = ("[Request interrupted by user", "Interrupted by user", "Request interrupted")
+REFUSALS = _REJECTED + _INTERRUPTED
+"""How the result of a call begins that the user rejected or interrupted."""
 
 
 class CallState(Enum):
@@ -128,7 +130,7 @@ def split_exit_code(text: str) -> tuple[int | None, str]:
 
 def is_refusal(text: str) -> bool:
     """Tell whether a failed result says that the user rejected or interrupted the call."""
-    return text.startswith(_REJECTED + _INTERRUPTED)
+    return text.startswith(REFUSALS)
 
 
 def strip_error_tags(text: str) -> str:

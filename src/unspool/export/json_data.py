@@ -24,6 +24,7 @@ from unspool.format import (
 )
 from unspool.graph import ToolCall, Turn, WholeMessage, find_repeated_blocks, is_boundary, is_message
 from unspool.home import Session
+from unspool.other_agents import find_program
 
 Json: TypeAlias = dict[str, Any]
 Originals: TypeAlias = Mapping[int, Json]
@@ -44,6 +45,7 @@ def session_head(session: Session) -> Json:
         "models": list(facts.models),
         "started_at": to_utc_text(facts.started),
         "ended_at": to_utc_text(facts.last),
+        "agent_program": find_program(session.path),
     }
 
 

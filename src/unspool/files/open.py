@@ -201,3 +201,12 @@ def make_data_folder(folder: Path) -> None:
     if status.st_mode & 0o077 and status.st_uid == os.geteuid():
         # Version 0.1 made it by the umask when an edit was the first command.
         folder.chmod(0o700)
+
+
+def create_private_file(folder: Path, name: str) -> Path:
+    """Create a file in the data folder that only its owner may read, if there is none; return its path."""
+    path = folder / name
+    with raise_unwritable(f"cannot write `{path}`", "set `$UNSPOOL_HOME` to use another folder"):
+        make_data_folder(folder)
+        path.touch(mode=0o600)
+    return path

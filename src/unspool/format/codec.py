@@ -8,6 +8,7 @@ Rules
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -16,7 +17,6 @@ from unspool.format.base import DECODE_ERRORS, Buffer
 from unspool.format.envelope import Unknown
 from unspool.format.json_edit import JsonPath, patch
 from unspool.format.records import AnyRecord, Dialect, Entry, Item
-from unspool.format.recover import convert_record, convert_struct, recover_items
 from unspool.format.side_files.json import HistoryEntry
 
 _decode_record: Callable[[Buffer], AnyRecord] = msgspec.json.Decoder(AnyRecord).decode
@@ -27,12 +27,25 @@ def _is_line(record: AnyRecord) -> bool:
     return not isinstance(record, Unknown) or bool(record.uuid or record.session_id or record.timestamp)
 
 
-SESSION = Dialect(_decode_record, convert_record, _is_line)
+# `recover.py` is imported by the functions that call it: start-up, for most files have no damaged line.
+def _convert_record(value: dict[str, Any]) -> tuple[AnyRecord, list[str]]:
+    from unspool.format.recover import convert_record
+
+    return convert_record(value)
+
+
+def _convert_history_entry(value: dict[str, Any]) -> tuple[HistoryEntry, list[str]]:
+    from unspool.format.recover import convert_struct
+
+    return convert_struct(value, HistoryEntry)
+
+
+SESSION = Dialect(_decode_record, _convert_record, _is_line)
 """Lines of sessions, sub-agents and workflow journals."""
 
 HISTORY = Dialect(
     msgspec.json.Decoder(HistoryEntry).decode,
-    lambda value: convert_struct(value, HistoryEntry),
+    _convert_history_entry,
     lambda entry: entry.timestamp is not None,
 )
 """Lines of `history.jsonl`."""
@@ -43,6 +56,8 @@ def decode(line: Buffer, offset: int = 0, dialect: Dialect = SESSION) -> list[It
     try:
         return [Entry(offset, line, dialect.decode(line))]
     except DECODE_ERRORS:
+        from unspool.format.recover import recover_items
+
         return recover_items(bytes(line), offset, dialect)
 
 

@@ -32,6 +32,10 @@ class Envelope(CamelShape, frozen=True):
     session_kind: str | None = None
     session_id_again: str | None = field(default=None, name="session_id")
     """The session id again, as newer versions write it on some lines."""
+    original_line: str | None = None
+    """Of a session that was translated from another agent's: the line as that agent wrote it."""
+    original_bytes: str | None = None
+    """The same in base64, if it is not UTF-8."""
 
 
 def parse_version(version: str | None) -> tuple[int, ...]:

@@ -27,6 +27,11 @@ _TO_BRACKET = re.compile(rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]
 _MEMBER = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")[ \t\r\n]*+:[ \t\r\n]*+', re.DOTALL)
 _SCALAR = re.compile(rb"[^\s,:{}\[\]\"]++")
 _SPACE = re.compile(rb"[ \t\r\n]*+")
+# What is not closed goes on to the end of the text: it must not be begun again at each quote.
+_SKIPPED_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
+_COMMENT = re.compile(_SKIPPED_STRING + rb"|(//[^\r\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/|\Z))", re.DOTALL)
+_LAST_COMMA = re.compile(_SKIPPED_STRING + rb"|(,)(?=[ \t\r\n]*+[}\]])", re.DOTALL)
+_NO_LINE_END = re.compile(rb"[^\r\n]")
 _OPENING = b"{["
 _QUOTE = ord('"')
 
@@ -231,25 +236,49 @@ def find_indentation(document: bytes) -> str:
 def insert_value(document: bytes, start: int, value: object, *, key: str | None, unit: str, level: int) -> bytes:
     """Insert a member or element at the end of the object or list that begins at `start`."""
     slots = list(iter_slots(document, start))
-    text = (format_value(key, "", 0) + b": " if key is not None else b"") + format_value(value, unit, level)
-    line = b"\n" + (unit * level).encode() if unit else b""
+    end_of_line = find_line_end(document)
+    text = (format_value(key, "", 0) + b": " if key is not None else b"") + format_value(
+        value, unit, level, end_of_line
+    )
+    line = end_of_line + (unit * level).encode() if unit else b""
     if slots:
         at = slots[-1].end
         return document[:at] + (b"," + line if unit else b", ") + text + document[at:]
     end = value_end(document, start)
     assert end is not None
-    closing = b"\n" + (unit * (level - 1)).encode() if unit else b""
+    closing = end_of_line + (unit * (level - 1)).encode() if unit else b""
     return document[: start + 1] + line + text + closing + document[end - 1 :]
 
 
-def format_value(value: object, unit: str, level: int) -> bytes:
+def find_line_end(document: bytes) -> bytes:
+    """Return what ends the first line of a document: `\\n`, or `\\r\\n` as on Windows."""
+    return b"\r\n" if document[: document.find(b"\n") + 1].endswith(b"\r\n") else b"\n"
+
+
+def find_comments(document: bytes) -> list[tuple[int, int]]:
+    """Return where the comments of a document begin and end: `// …` and `/* … */`."""
+    return [found.span(1) for found in _COMMENT.finditer(document) if found[1] is not None]
+
+
+def blank_comments(document: bytes) -> bytes:
+    """Return JSON with comments as JSON of the same length: blanks for comments, and for commas before an end."""
+    plain = bytearray(document)
+    for start, end in find_comments(document):
+        plain[start:end] = _NO_LINE_END.sub(b" ", document[start:end])
+    for found in _LAST_COMMA.finditer(bytes(plain)):
+        if found[1] is not None:
+            plain[found.start()] = ord(" ")
+    return bytes(plain)
+
+
+def format_value(value: object, unit: str, level: int, line_end: bytes = b"\n") -> bytes:
     """Return a value as text whose lines, but for the first, are indented for a level."""
     import json  # start-up: lines are edited without it
 
     if not unit:
         return json.dumps(value, ensure_ascii=False).encode()
     lines = json.dumps(value, ensure_ascii=False, indent=unit).split("\n")
-    return f"\n{unit * level}".join(lines).encode()
+    return f"{line_end.decode()}{unit * level}".join(lines).encode()
 
 
 def remove_value(document: bytes, path: tuple[str | int, ...]) -> bytes:

@@ -42,6 +42,15 @@ class TaskSummary(Record, frozen=True, tag="task-summary"):
     summary: str = ""
 
 
+class OtherAgentLine(Record, frozen=True, tag="other-agent"):
+    """A line of another agent's session that has no counterpart here. unspool writes it when it translates."""
+
+    program: str = ""
+    """The agent: `codex`, `gemini`, `opencode` or `pi`."""
+    kind: str = ""
+    """What the agent calls the line."""
+
+
 class Tag(Record, frozen=True, tag="tag"):
     """A tag that the user gave the session."""
 

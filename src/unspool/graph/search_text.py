@@ -42,7 +42,8 @@ _ENVELOPE: Final = frozenset(
     {"type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "session_id", "timestamp", "cwd",
      "version", "gitBranch", "userType", "slug", "requestId", "agentId", "messageId", "leafUuid", "toolUseID",
      "parentToolUseID", "sourceToolUseID", "sourceToolAssistantUUID", "promptId", "promptSource", "entrypoint",
-     "permissionMode", "level", "effort", "message", "operation", "origin", "interruptedMessageId", "snapshot"}
+     "permissionMode", "level", "effort", "message", "operation", "origin", "interruptedMessageId", "snapshot",
+     "originalLine", "originalBytes", "program", "kind"}
 )  # fmt: skip
 """Keys of a line that hold metadata, or what other passages have."""
 

@@ -25,6 +25,9 @@ from unspool.format.tools import plans as plan_tools
 from unspool.format.tools import shell as shell_tools
 from unspool.format.tools import web as web_tools
 
+_MAX_MEASURED = 10**10
+"""Milliseconds that a result may say; more is no measurement."""
+
 
 class ToolCall(msgspec.Struct, frozen=True):
     """A call, its result if it came, and the lines of both."""
@@ -102,6 +105,15 @@ class ToolCall(msgspec.Struct, frozen=True):
     def duration(self) -> timedelta | None:
         """The time between the two lines: run time, and waiting for permission. None if it is unknown."""
         return elapsed_time(self.start_timestamp, self.end_timestamp)
+
+    @property
+    def measured_milliseconds(self) -> int | None:
+        """How long the tool ran, if its result says so: without waiting for permission."""
+        for name in ("total_duration_ms", "duration_ms"):
+            value = getattr(self.structured, name, None)
+            if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MAX_MEASURED:
+                return round(value)
+        return None
 
     @property
     def overflow(self) -> str | None:

@@ -20,8 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from unspool.errors import AmbiguousSession, NotFound, UnspoolError
-from unspool.mcp_server.answer import BudgetedAnswer, one_line
-from unspool.mcp_server.kept_engine import KeptEngine
+from unspool.mcp_server.answer import BudgetedAnswer, defuse, one_line
 from unspool.store import IN_FOLDER, folder_parameters
 from unspool.store.sync import is_synced
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from unspool.page import PageView
     from unspool.redact import Redactor
     from unspool.store import StoreAccess
-    from unspool.web.serving import OpenSessions, Site
+    from unspool.web.serving import KeptEngine, OpenSessions, Site
 
 _FRESH_SECONDS: Final = 2.0
 """After an update, for which no other one is started; longer if updates take long (`_MAX_SHARE`)."""
@@ -58,15 +57,17 @@ class History:
         self._redactor = redactor
         self._updates = _StoreUpdates(site)
         self._board_checked = float("-inf")
-        self.sql_engine = KeptEngine(site)
-        """The SQL engine, which stays for some time after a query."""
 
     def begin_answer(self, budget: int, *, updated: bool = True) -> BudgetedAnswer:
         """Return an empty answer with marks of its own; the store is brought up to date first."""
-        answer = BudgetedAnswer(budget, self.redact, secrets.token_hex(8))
+        answer = BudgetedAnswer(budget, self.redact, secrets.token_hex(8), self.find_token_parts)
         if updated and (note := self.update()):
-            answer.hint(note)
+            answer.hint(defuse(one_line(note, 300)))
         return answer
+
+    def find_token_parts(self, text: str) -> dict[str, str]:
+        """Return the parts of the tokens that are cut in a text, each with the marker in its place."""
+        return {} if self._redactor is None else self._redactor.find_token_parts(text)
 
     def redact(self, text: str) -> str:
         """Return a text without secrets."""
@@ -79,8 +80,7 @@ class History:
     def warm_up(self) -> None:
         """Begin to bring the store up to date, and load what most tools need, without waiting for either."""
         self._updates.start()
-        from unspool.store.catalog import list_sessions  # noqa: F401  a door loads when a name is used
-        from unspool.store.search import search_corpora  # noqa: F401
+        threading.Thread(target=_load_modules, name="load-modules", daemon=True).start()
 
     def read_board(self, now: datetime) -> list[BoardRow]:
         """Return what each session is doing; all files are checked at most once in a while, those at work always."""
@@ -95,6 +95,13 @@ class History:
         from unspool.live import SIGNALS_FOLDER, Board
 
         return Board(self.site.roots, self.site.folder / SIGNALS_FOLDER, clock=self.site.clock)
+
+    @cached_property
+    def sql_engine(self) -> KeptEngine:
+        """The SQL engine, which stays for some time after a query."""
+        from unspool.web.serving import KeptEngine
+
+        return KeptEngine(self.site)
 
     @cached_property
     def _open_sessions(self) -> OpenSessions:
@@ -144,6 +151,13 @@ def _find_named(access: StoreAccess, name: str) -> list[tuple[str, str]]:
         if rows := access.database.execute(query % way, values).fetchall():
             return rows
     return []
+
+
+def _load_modules() -> None:
+    """Load what most tools need; a door loads when a name is used."""
+    from unspool.live import Board  # noqa: F401
+    from unspool.store.catalog import list_sessions  # noqa: F401
+    from unspool.store.search import read_turn_texts, search_corpora  # noqa: F401
 
 
 class _StoreUpdates:

@@ -23,7 +23,6 @@ from unspool.home import Reader
 from unspool.mcp_server.answer import BudgetedAnswer
 from unspool.mcp_server.arguments import RecallArguments, SearchArguments
 from unspool.mcp_server.history import History
-from unspool.mcp_server.sessions import read_turn_ends
 from unspool.store import StoreAccess
 from unspool.store.catalog import list_sessions, side_documents
 from unspool.store.search import (
@@ -34,6 +33,7 @@ from unspool.store.search import (
     open_corpus,
     parse_filters,
     parse_terms,
+    read_turn_texts,
 )
 from unspool.store.search import search_corpora as run_search
 from unspool.store.usage import matches_project
@@ -95,7 +95,7 @@ def recall_decisions(history: History, given: RecallArguments) -> str:
         found = _recall(history, access, words, given)
         shown = 0
         for hit in found[given.offset :]:
-            text = _describe_decision(history, answer, hit, _read_passage(access, answer, hit, words))
+            text = _describe_decision(access, answer, hit, _read_passage(access, answer, hit, words))
             most = max(answer.left // 2, 120) if shown else None
             if answer.left < 60 or not answer.add(
                 f"{_describe_hit(history, answer, hit)}\n{text}", most=most or answer.left - 4
@@ -123,7 +123,9 @@ def _search(
     # Without a store there is no index: then the files are scanned.
     indexed_only = not everything and access.database is not None
     # Without the turns of agents whose lines have no time: to find them takes half a second at 1 GB.
-    return run_search([open_corpus(access)], terms, filters, limit=limit, indexed_only=indexed_only)
+    corpora = [open_corpus(access)]
+    # A piece of a private key is no secret by itself: a text is redacted before its snippet is cut.
+    return run_search(corpora, terms, filters, limit=limit, indexed_only=indexed_only, clean=history.redact)
 
 
 def _add_hits(answer: BudgetedAnswer, history: History, hits: Iterable[SearchHit]) -> int:
@@ -239,14 +241,12 @@ def _read_passage(access: StoreAccess, answer: BudgetedAnswer, hit: SearchHit, w
     return f"{'…' if start else ''}{piece.strip()}{'…' if start + _EXCERPT < len(text) else ''}"
 
 
-def _describe_decision(history: History, answer: BudgetedAnswer, hit: SearchHit, text: str) -> str:
+def _describe_decision(access: StoreAccess, answer: BudgetedAnswer, hit: SearchHit, text: str) -> str:
     """Return a text with the prompt before it; a prompt or a title with the answer to it, which has the decision."""
     if hit.session is None or not hit.turn or hit.agent or hit.kind == "plan":
         return text
-    try:
-        with history.open_session(hit.session) as view:
-            prompt, last = read_turn_ends(view, hit.turn)
-    except UnspoolError:
+    prompt, last = read_turn_texts(open_corpus(access), hit)
+    if not prompt:
         return text
     if hit.kind == "answer":
         return f"prompt: {answer.line(prompt, _PROMPT)}\nanswer: {text}"
@@ -281,12 +281,12 @@ def _list_sessions(history: History, answer: BudgetedAnswer, given: SearchArgume
     since, until = parse_time_range(given.since, given.until, now, zone)
 
     def is_wanted(row: dict[str, Any]) -> bool:
-        time = milliseconds(row["last"])
         if row.get("hidden") or not matches_project(given.project, row["project"], row["cwd"], row["project_key"]):
             return False
-        if since is not None or until is not None:
-            return time is not None and (since is None or time >= since) and (until is None or time < until)
-        return True
+        if since is None and until is None:
+            return True
+        time = milliseconds(row["last"])
+        return time is not None and (since is None or time >= since) and (until is None or time < until)
 
     count = 0
 

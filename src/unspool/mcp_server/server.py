@@ -38,9 +38,9 @@ T = TypeVar("T")
 
 def create_server(history: History) -> Server[Any]:
     """Return a server that answers from a history."""
-    limiter = anyio.CapacityLimiter(MAX_CALLS)
+    limiter, sql_limiter = anyio.CapacityLimiter(MAX_CALLS), anyio.CapacityLimiter(1)
 
-    async def run(function: Callable[..., T], *arguments: Any) -> T:
+    async def run(function: Callable[..., T], *arguments: Any, limiter: anyio.CapacityLimiter = limiter) -> T:
         return await to_thread.run_sync(partial(function, *arguments), limiter=limiter)
 
     async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
@@ -53,7 +53,9 @@ def create_server(history: History) -> Server[Any]:
     async def call_tool(_: Any, request: types.CallToolRequestParams) -> types.CallToolResult:
         from unspool.mcp_server.tools import call_tool as answer
 
-        text, failed = await run(answer, history, request.name, request.arguments)
+        # There is one engine: queries that wait for a slow one must not keep the other tools waiting.
+        own = sql_limiter if request.name == "sql" else limiter
+        text, failed = await run(answer, history, request.name, request.arguments, limiter=own)
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=failed)
 
     async def list_resources(_: Any, __: Any) -> types.ListResourcesResult:

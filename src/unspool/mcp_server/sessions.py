@@ -53,13 +53,6 @@ def add_outline(history: History, answer: BudgetedAnswer, id: str) -> None:
         _add_outline(history, answer, view, ReadArguments(id))
 
 
-def read_turn_ends(view: PageView, number: int) -> tuple[str, str]:
-    """Return the prompt of a turn and its last answer; empty texts where there is none."""
-    steps = _read_steps(view, number)
-    last = next((row.text for row in reversed(steps) if row.kind == "answer" and row.text.strip()), "")
-    return view.index.turns[number].prompt, last
-
-
 def _add_outline(history: History, answer: BudgetedAnswer, view: PageView, given: ReadArguments) -> None:
     outline = view.outline()
     head = outline.head

@@ -44,7 +44,7 @@ _MAX_SAME_CALLS = 50
 _UUID = re.compile(r"[0-9A-Za-z-]{8,64}")
 _ENVELOPE = frozenset(
     {"uuid", "parentUuid", "sessionId", "timestamp", "isSidechain", "userType", "cwd", "version", "gitBranch", "type",
-     "content", "entrypoint", "slug"}
+     "content", "entrypoint", "slug", "originalLine", "originalBytes"}
 )  # fmt: skip
 
 
@@ -65,6 +65,8 @@ class StepDetail(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     turn: int
     row: TranscriptRow
+    tool: str = ""
+    """The tool's name as it was called; empty for what is no call."""
     rendered: tuple[DetailPart, ...] = ()
     input: Any = None
     result: tuple[DetailPart, ...] = ()
@@ -139,6 +141,7 @@ def _call_detail(view: PageView, call: ToolCall, row: TranscriptRow, key: str) -
         key=key,
         turn=index.turn_at(call.use_entry.offset),
         row=row,
+        tool=call.name,
         rendered=tuple(detail_parts.call_parts(call)),
         input=call.input,
         result=tuple(detail_parts.result_parts(call)),

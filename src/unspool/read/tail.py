@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unspool.files import data_end, open_regular, read_at
-from unspool.format import DECODE_ERRORS, SESSION, BadLine, Dialect, Entry, Item, recover_items
+from unspool.format import DECODE_ERRORS, SESSION, BadLine, Dialect, Entry, Item
 from unspool.read.chunks import LIMITS, START, Change, Position, ReadLimits, detect_change, position_at
 from unspool.read.lines import MAX_SEARCHED, Line, LineBuffer, LongLine
 
@@ -106,5 +106,7 @@ def decode_lines(lines: list[Line | LongLine], dialect: Dialect = SESSION) -> li
         try:
             add(Entry(line.offset, line.data, decode(line.data)))
         except DECODE_ERRORS:
+            from unspool.format import recover_items  # start-up: most files have no damaged line
+
             items += recover_items(bytes(line.data), line.offset, dialect)
     return items

@@ -191,6 +191,19 @@ class Redactor:
         counts[kind] += marker != secret
         return marker
 
+    def find_token_parts(self, text: str) -> dict[str, str]:
+        """Return the parts of tokens that line ends or blanks cut, and beginnings at a `…`, each with its marker."""
+        data, found = text.encode("utf-8", "replace"), dict[str, str]()
+        for token in _cut_tokens(data, _LINE_END_OR_BLANK):
+            parts = token.parts
+            if token.left:  # only what is before the first blank is of the token for certain
+                after = data[token.start + len(parts[0]) :][:4].lstrip(b" ")
+                parts = parts[:1] if after.startswith(_CUT_MARK) and len(parts[0]) >= _SHORTEST_BEGINNING else []
+            marker = self.make_marker(token.kind, b"".join(parts))
+            if not self._is_kept(marker):
+                found.update(dict.fromkeys((part.decode() for part in parts), marker))
+        return found
+
     def redact_member(self, key: str, value: str, counts: Counts) -> str:
         """Redact the value of a JSON member: what its key calls a secret is replaced as a whole."""
         if key.lower() in {"auth", "_auth"}:
@@ -368,23 +381,45 @@ def _broken_tokens(text: bytes) -> Iterator[SecretSpan]:
     """Yield the tokens of a known length that line ends cut in parts."""
     if b"\n" not in text and b"\\n" not in text:
         return
-    line_end = compile_pattern(_LINE_END)
+    for token in _cut_tokens(text, _LINE_END):
+        if len(token.parts) > 1 and token.left == 0:
+            yield SecretSpan(token.start, token.end, token.kind)
+
+
+class _CutToken(NamedTuple):
+    """The parts of a token of a known length, the first one with its prefix, and how many characters are missing."""
+
+    start: int
+    end: int
+    kind: str
+    parts: list[bytes]
+    left: int
+
+
+def _cut_tokens(text: bytes, cut: str) -> Iterator[_CutToken]:
+    """Yield the tokens that a pattern cuts in parts, whole ones and the beginnings of longer ones among them."""
+    between = compile_pattern(cut)
     for match in compile_pattern(_CUT_PREFIXES, captures=False).finditer(text):
         head = text[match.start() : match.end()]
         kind, alphabet, left = next(token[1:] for token in CUT_TOKENS if head == token[0].encode())
-        pattern, end, parts = compile_pattern(f"{alphabet}+"), match.end(), list[bytes]()
+        pattern, end, parts, reached = compile_pattern(f"{alphabet}+"), match.end(), list[bytes](), match.end()
         while left > 0 and len(parts) <= _MOST_CUTS and (part := pattern.match(text, end)):
             parts.append(part[0])
-            left, end = left - len(part[0]), part.end()
-            if left > 0 and (cut := line_end.match(text, end)):
-                end = cut.end()
+            left, end, reached = left - len(part[0]), part.end(), part.end()
+            if left > 0 and (gap := between.match(text, end)):
+                end = gap.end()
         # The last part ends where the length is reached: what is longer is another word.
-        if left == 0 and len(parts) > 1 and len(parts[0]) >= _SHORTEST_PART and _is_random(b"".join(parts)):
-            yield SecretSpan(match.start(), end, kind)
+        if left >= 0 and parts and len(parts[0]) >= _SHORTEST_PART and _is_random(b"".join(parts)):
+            yield _CutToken(match.start(), reached, kind, [head + parts[0], *parts[1:]], left)
 
 
 _MOST_CUTS, _SHORTEST_PART = 4, 3
 _LINE_END = r"[ \t]*(?:\r?\n|(?:\\r)?\\n)(?:[ \t]*[0-9]{0,6}(?:\xe2\x86\x92|\t|[|:]))?[ \t|>+]*"
+# Where a text became one line, a blank stands for its line ends.
+_LINE_END_OR_BLANK = rf"(?:{_LINE_END}|[ \t]+[|>+]?[ \t]*)"
+_CUT_MARK = "…".encode()
+_SHORTEST_BEGINNING = 12
+"""Characters of the beginning of a token that say that it is one."""
 _CUT_PREFIXES = "|".join(prefix for prefix, *_ in CUT_TOKENS)
 
 

@@ -8,6 +8,7 @@ Rules
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -33,6 +34,7 @@ from unspool.web.pages import (
     notes,
     palette,
     review,
+    same_calls,
     search,
     session,
     sessions,
@@ -41,20 +43,22 @@ from unspool.web.pages import (
     sql,
     usage,
 )
-from unspool.web.pages.analysis import compare, cost, time
+from unspool.web.pages.analysis import compare, cost, insights, time
 from unspool.web.serving.background import BoardWatcher, StoreRefresher
 from unspool.web.serving.open_sessions import OpenSessions
 from unspool.web.serving.responses import link, notes_link, respond, session_link
 from unspool.web.serving.seen import SeenFile
 from unspool.web.serving.services import WebServices
 from unspool.web.serving.site import Site
+from unspool.web.serving.sql_engine import KeptEngine
 from unspool.web.serving.sse import StreamCounter
+from unspool.web.serving.telemetry import TelemetryTask
 
 _STATUS = {NotFound: 404, NothingFound: 404, UsageError: 400, Refused: 403, TooLarge: 413}
 
 
-def create_app(site: Site, guard: RequestGuard) -> Starlette:
-    """Return the application that shows a folder."""
+def create_app(site: Site, guard: RequestGuard, telemetry: TelemetryTask | None = None) -> Starlette:
+    """Return the application that shows a folder, and sends what is new if it is given a task for that."""
     app = Starlette(
         routes=all_routes(),
         middleware=[Middleware(AuthMiddleware, guard=guard)],
@@ -73,10 +77,13 @@ def create_app(site: Site, guard: RequestGuard) -> Starlette:
         open_sessions=OpenSessions(site),
         catalog=CatalogCache(site.roots, site.folder, site.preferences),
         sql_slots=anyio.Semaphore(sql.MAX_QUERIES),
+        large_renderings=threading.Lock(),
         streams=StreamCounter(),
         seen=SeenFile(site.folder),
         failures=FailureLog(),
+        insights_engine=KeptEngine(site),
     )
+    app.state.telemetry = telemetry
     return app
 
 
@@ -89,9 +96,11 @@ def all_routes() -> list[BaseRoute]:
         share,
         cost,
         compare,
+        insights,
         review,
         time,
         beside,
+        same_calls,
         session,
         search,
         usage,
@@ -112,9 +121,12 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         tasks.start_soon(to_thread.run_sync, preload_templates)
         tasks.start_soon(services.refresher.run)
         tasks.start_soon(services.watcher.run)
+        if app.state.telemetry is not None:
+            tasks.start_soon(app.state.telemetry.run, services.watcher)
         yield
         tasks.cancel_scope.cancel()
     services.catalog.close()
+    services.insights_engine.close()
 
 
 def _show_error(request: Request, error: Exception) -> Response:

@@ -4,12 +4,14 @@ Rules
   1. The socket listens before the link is printed: a browser that follows it at once is answered.
   2. Only this machine can reach it unless the user says otherwise, twice (`--host` and a token).
   3. Clients cannot take all of its connections or descriptors (`connections.py`).
+  4. A long rendering in one thread gives the others their turn within a millisecond.
 """
 
 from __future__ import annotations
 
 import logging
 import socket
+import sys
 from collections.abc import Callable
 from typing import Final
 
@@ -26,6 +28,9 @@ _BACKLOG: Final = 256
 """Connections that the kernel keeps until they are accepted."""
 _MAX_ACCEPTED_AT_ONCE: Final = 16
 """Connections that are accepted before any of them is looked at, and others closed to make room."""
+SWITCH_SECONDS: Final = 0.0005
+"""That a thread may compute while others wait. Python's own 5 ms add up: a page gives up its turn at each of its dozens
+of reads from files and databases, and waits that long for the next while another thread renders."""
 
 
 def open_listener(host: str, port: int | None) -> socket.socket:
@@ -54,6 +59,7 @@ def check_host(host: str, *, token: bool) -> None:
 
 def run_server(app: Starlette, listener: socket.socket, on_end: Callable[[], None] = lambda: None) -> None:
     """Serve requests until interrupted or terminated; `on_end` is called then."""
+    sys.setswitchinterval(SWITCH_SECONDS)
     # It would print a line for every request that is no HTTP.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(

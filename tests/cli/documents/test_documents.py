@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from tests.cli.conftest import Ran, Run, make_runner
+from tests.telemetry.receiver import receiving
 from unspool.cli.documents.registry import DOCUMENTS, descriptions, make_schema, schema_name
 from unspool.cli.main import unspool
 from unspool.demo.write import write_demo
@@ -30,6 +31,7 @@ CASES: dict[str, list[str]] = {
     "compare": ["compare {id} {file}", "compare {id}#1 {id}"],
     "compare-messages": ["compare {id} {id} --messages"],
     "compare-groups": ["compare --by model", "compare {id} {id} {id} --by prompt"],
+    "insights": ["insights", "insights --since 3650d --limit 2", "insights --session {id}"],
     "usage": [f"usage {period}" for period in (
         "daily", "weekly", "monthly", "session", "model", "project", "branch", "agent", "blocks"
     )],
@@ -39,6 +41,7 @@ CASES: dict[str, list[str]] = {
     "watch": ["watch --once --since 3650d"],
     "watch-event": [],
     "export": ["export {id}", "export {file}"],
+    "export-otlp": [],
     "share": ["share {id}", "share {id} --md --results --thinking --turns 1"],
     "edit": ["edit clone {id}", "edit compress {id} --keep-last 0 --no-model"],
     "edit-plan": ["edit trim {id} --tools --plan", "edit fork {id} --at 2 --plan"],
@@ -260,6 +263,13 @@ def test_what_a_collector_and_a_lake_say_are_documents(run: Run, tmp_path: Path)
     check("lake-users", run("lake", "users", "--lake", lake, "--set", "acme/d1=ada", "--json").out)
     check("collect-leave", run("collect", "leave", "--json").out)
     check("sql", run("lake", "sql", "--lake", lake, "SELECT count(*) AS n FROM entries", "--json").out)
+
+
+def test_what_was_sent_to_opentelemetry_is_a_document(run: Run, tmp_path: Path) -> None:
+    session(user("tide"), assistant("low")).save(tmp_path / "config")
+    with receiving() as received:
+        sent = run("export", "--otlp", received.address, "--config-dir", tmp_path / "config", "--json")
+        assert check("export-otlp", sent.out)["spans"] == 3
 
 
 def test_schema_prints_what_the_tests_check(run: Run) -> None:

@@ -114,6 +114,7 @@ def test_the_json_has_the_promised_fields(run: Run, config: Path) -> None:
         "unpriced_tokens": 0,
         "context_tokens": 12_204,
         "gone": False,
+        "agent_program": None,
     }
     assert rows[2]["agents"] == 1
 

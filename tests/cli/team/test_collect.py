@@ -72,7 +72,7 @@ def test_a_store_that_cannot_be_reached_is_named_and_what_waits_is_sent_later(
                    AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}", **names)  # fmt: skip
     assert done.code == 6
     assert done.err.startswith("unspool: unexpected response from the store at `s3://b/p`: http error")
-    assert "1 segments (0.0 MB) wait" in done.err
+    assert "waiting: 1 part (0.0 MB)" in done.err
     assert done.err.count("\n") == 2
     assert SECRET not in done.err
     assert json.loads(done.out)["pending"] == 1
@@ -83,7 +83,7 @@ def test_a_machine_does_not_leave_while_something_waits(run: Run, config: Path, 
     assert run("collect", "--to", "s3://b/p", "--config-dir", config, **names).code == 6
     refused = run("collect", "leave")
     assert (refused.code, refused.out) == (5, "")
-    assert "1 segments wait to be sent" in refused.err
+    assert "1 parts wait to be sent" in refused.err
     done = run("collect", "leave", "--yes", "--json", **names)
     assert "`s3://b/p` was not told" in done.err
     assert (json.loads(done.out)["dropped"], json.loads(done.out)["told"]) == (1, [])

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.client.talk import all_lines, converse, ending, fitted, place, talk
-from unspool.client.hooks.answers import HookAnswer, HookReply, parse_answer, parse_exit
-from unspool.client.hooks.registry import EVENTS, HookRegistry, RegisteredHook
-from unspool.client.hooks.settings import HookSource, load_hooks
+from unspool.client.hooks.answers import HookAnswer, HookCall, HookReply, parse_answer, parse_exit
+from unspool.client.hooks.event_names import EVENTS
+from unspool.client.hooks.registry import HookRegistry, RegisteredHook
+from unspool.client.hooks.settings import HookServices, HookSource, load_hooks
 
 Json = dict[str, Any]
 anything = st.recursive(
@@ -31,8 +32,8 @@ class Answers:
     def __init__(self, replies: dict[str, HookReply]) -> None:
         self._replies = replies
 
-    async def call(self, event: str, input: Json, call_id: str | None) -> HookReply:
-        return self._replies.get(event, HookReply(exit_code=0))
+    async def call(self, call: HookCall) -> HookReply:
+        return self._replies.get(call.event, HookReply(exit_code=0))
 
 
 def registry(**replies: HookReply) -> HookRegistry:
@@ -76,11 +77,11 @@ def test_a_prompt_that_is_refused_leaves_nothing_in_memory(tmp_path: Path) -> No
 
 @given(anything, st.sampled_from(EVENTS))
 def test_whatever_settings_hold_no_hook_gets_lost_in_silence(value: Any, event: str) -> None:
-    loaded = load_hooks([HookSource("user", {"hooks": {event: value}})], {}, Path("/"))
+    loaded = load_hooks([HookSource("user", {"hooks": {event: value}})], HookServices({}, Path("/")))
     assert (
         loaded.hooks or loaded.problems or value in ([], {}) or (isinstance(value, dict) and value.get("hooks") == [])
     )
-    load_hooks([HookSource("user", {"hooks": value})], {}, Path("/"))
+    load_hooks([HookSource("user", {"hooks": value})], HookServices({}, Path("/")))
 
 
 @given(anything, st.integers(-64, 255), st.text(max_size=20), st.text(max_size=20))
@@ -96,5 +97,5 @@ def test_a_matcher_never_fails(matcher: str, subject: str) -> None:
 
 
 def test_hooks_that_say_nothing_decide_nothing() -> None:
-    verdict = asyncio.run(registry().run("PreToolUse", "Bash", {}))
+    verdict = asyncio.run(registry().run(HookCall("PreToolUse", {}), "Bash"))
     assert (verdict.permission, verdict.stops, verdict.contexts) == (None, None, ())

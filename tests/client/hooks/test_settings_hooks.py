@@ -75,7 +75,11 @@ def result(place: Place) -> str:
         (say({"decision": 5}), "its answer is not what a hook answers"),
         (say({"permissionDecision": "deny"}), "`permissionDecision` belongs into `hookSpecificOutput`"),
         (specific("PostToolUse", permissionDecision="allow"), "it answers for `PostToolUse`"),
-        ({"type": "prompt", "prompt": "Is it good?"}, "hooks of the type `prompt` are not supported"),
+        ({"type": "agent", "prompt": "Is it good?"}, "hooks of the type `agent` are not supported"),
+        ({"type": "mcp_tool", "server": "s", "tool": "t"}, "hooks of the type `mcp_tool` are not supported"),
+        ({"type": "prompt", "prompt": " "}, "it has no prompt"),
+        ({"type": "http"}, "it has no url"),
+        ({"type": "command", "command": "true", "args": ["a", 5]}, "its `args` are not a list of texts"),
         ({"type": "command"}, "it has no command"),
         (say({"continue": False, "stopReason": "Enough."}), "Enough."),
     ],
@@ -103,6 +107,57 @@ def test_a_hook_for_other_tools_is_not_called(chat: Chat, place: Place, matcher:
     write_hooks(place.config, "PreToolUse", say(DENY), matcher=matcher)
     assert chat("-p", "go", *ALLOW, script=SCRIPT).code == 0
     assert (place.work / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("condition", "command", "is_called"),
+    [
+        ("Bash(touch *)", "touch made", True),
+        ("Bash(touch:*)", "cd . && touch made", True),
+        ("Bash(touch *)", "(FOO=1 touch made)", True),
+        ("Bash(touch *)", "echo $(touch made)", True),
+        ("Bash(touch *)", "for name in made; do touch $name; done", True),
+        ("Bash", "touch made", True),
+        ("", "touch made", True),
+        ("no rule((", "touch made", True),
+        (["Bash"], "touch made", True),
+        ("Bash(git *)", "touch made", False),
+        ("Bash(git *)", "echo git; touch made", False),
+        ("Read", "touch made", False),
+        ("mcp__things", "touch made", False),
+    ],
+)
+def test_a_condition_says_for_which_calls_a_hook_is_called(
+    chat: Chat, place: Place, condition: object, command: str, is_called: bool
+) -> None:
+    write_hooks(place.config, "PreToolUse", {"type": "command", "command": say(DENY), "if": condition}, matcher="Bash")
+    call = {"type": "tool_use", "name": "Bash", "input": {"command": command}}
+    assert chat("-p", "go", "--allowedTools", "Bash", script=[{"content": [call]}, "Done."]).code == 0
+    assert (place.work / "made").exists() is not is_called
+
+
+def test_a_condition_about_files_is_a_pattern_of_paths(chat: Chat, place: Place) -> None:
+    write_hooks(place.config, "PreToolUse", {"type": "command", "command": say(DENY), "if": "Write(*.py)"})
+    calls = [
+        {"type": "tool_use", "name": "Write", "input": {"file_path": str(place.work / name), "content": "x"}}
+        for name in ("a.py", "b.txt")
+    ]
+    assert chat("-p", "go", "--allowedTools", "Write", script=[{"content": calls}, "Done."]).code == 0
+    assert [path.name for path in place.work.iterdir()] == ["b.txt"]
+
+
+def test_a_condition_never_holds_for_events_that_are_about_no_call(chat: Chat, place: Place) -> None:
+    write_hooks(place.config, "Stop", {"type": "command", "command": "touch made", "if": "Bash"})
+    ran = chat("-p", "go", script=["Hi."])
+    assert not (place.work / "made").exists()
+    assert "it never runs: its `if` is about tool calls, and `Stop` is not" in ran.err
+
+
+def test_once_is_a_field_of_skills_and_changes_nothing_in_settings(chat: Chat, place: Place) -> None:
+    write_hooks(place.config, "PreToolUse", {"type": "command", "command": "echo x >> calls", "once": True})
+    call = {"content": [{"type": "tool_use", "name": "Bash", "input": {"command": "true"}}]}
+    ran = chat("-p", "go", "--allowedTools", "Bash", script=[call, call, "Done."])
+    assert (ran.err, (place.work / "calls").read_text()) == ("", "x\nx\n")
 
 
 def test_an_exit_code_other_than_2_blocks_nothing_and_is_said(chat: Chat, place: Place) -> None:

@@ -13,8 +13,8 @@ THINGS = {"command": sys.executable, "args": [str(HERE / "things_server.py")]}
 MANY = {"command": sys.executable, "args": [str(HERE / "many_tools_server.py")]}
 
 
-def hostile(way: str) -> dict[str, Any]:
-    return {"command": sys.executable, "args": [str(HERE / "hostile_server.py"), way]}
+def hostile(way: str, *more: str) -> dict[str, Any]:
+    return {"command": sys.executable, "args": [str(HERE / "hostile_server.py"), way, *more]}
 
 
 def config(**servers: Any) -> str:

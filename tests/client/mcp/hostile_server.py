@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 WAY = sys.argv[1]
@@ -79,6 +80,8 @@ def main() -> None:
     if WAY == "refuses":
         sys.stderr.write("no such key \x1b[31m\n")
         sys.exit(7)
+    if WAY == "late":
+        Path(sys.argv[2]).read_text()  # a named pipe: until somebody opens the other end
     if WAY == "sleeps":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(3600)

@@ -6,6 +6,7 @@ import gzip
 import http.server
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -150,6 +151,65 @@ def test_resources_are_listed_read_and_mentioned(chat: Chat) -> None:
     assert json.loads(listed)[0]["uri"] == "note://milk"
     assert read == "[Resource from things at note://milk] Remember the milk."
     assert ran.objects[-1]["result"] == "Done."
+
+
+@pytest.mark.parametrize(
+    ("rules", "refused"),
+    [
+        ({}, False),
+        ({"deny": ["mcp__things"]}, True),
+        ({"deny": ["mcp__*"]}, True),
+        ({"ask": ["mcp__things__*"]}, True),
+        ({"deny": ["ReadMcpResourceTool"]}, True),
+        ({"deny": ["mcp__other", "mcp__things__add"]}, False),
+    ],
+)
+def test_a_rule_that_denies_a_server_or_asks_about_it_holds_for_its_resources(
+    chat: Chat, rules: dict[str, list[str]], refused: bool
+) -> None:
+    calls = [use("ReadMcpResourceTool", server="things", uri="note://milk")]
+    given = ("--mcp-config", config(things=THINGS), "--settings", json.dumps({"permissions": rules}))
+    ran = chat(*STREAM, *given, script=[{"content": calls}, "Done."])
+    assert ("Remember the milk." in str(results(ran.objects))) != refused
+
+
+def plugin_with_servers(folder: Path, manifest: dict[str, object] | None = None, file: object = None) -> Path:
+    (folder / ".claude-plugin").mkdir(parents=True)
+    (folder / ".claude-plugin" / "plugin.json").write_text(json.dumps({"name": "plug", **(manifest or {})}))
+    if file is not None:
+        (folder / ".mcp.json").write_text(json.dumps(file))
+    return folder
+
+
+@pytest.mark.parametrize("way", ["file", "file without mcpServers", "manifest", "file named by the manifest"])
+def test_servers_of_a_plugin_are_used_under_its_name(chat: Chat, place: Place, way: str) -> None:
+    folder = place.root / "plug"
+    server = {"command": sys.executable, "args": ["${CLAUDE_PLUGIN_ROOT}/things_server.py"]}
+    named = {"things": server}
+    made = {
+        "file": lambda: plugin_with_servers(folder, file={"mcpServers": named}),
+        "file without mcpServers": lambda: plugin_with_servers(folder, file=named),
+        "manifest": lambda: plugin_with_servers(folder, {"mcpServers": named}),
+        "file named by the manifest": lambda: plugin_with_servers(folder, {"mcpServers": "./servers.json"}),
+    }
+    made[way]()
+    (folder / "servers.json").write_text(json.dumps({"mcpServers": named}))
+    shutil.copy(HERE / "things_server.py", folder)
+    calls = [use("mcp__plugin_plug_things__variable", name="CLAUDE_PLUGIN_ROOT")]
+    allowed = ("--allowedTools", "mcp__plugin_plug_things", "--plugin-dir", folder)
+    ran = chat(*STREAM, *allowed, script=[{"content": calls}, "Done."])
+    assert (ran.code, ran.err) == (0, "")
+    assert results(ran.objects) == [json.dumps({"result": str(folder)}, separators=(",", ":"))]
+
+
+@pytest.mark.parametrize(
+    "file", [5, {"mcpServers": 5}, {"mcpServers": {"x": 5}}, {"mcpServers": {"x": {"command": 5}}}]
+)
+def test_a_plugin_with_wrong_servers_is_named_and_stops_nothing(chat: Chat, place: Place, file: object) -> None:
+    folder = plugin_with_servers(place.root / "plug", {"mcpServers": "../../secret.json"}, file)
+    ran = chat("-p", "go", "--plugin-dir", folder, script=["Hi."])
+    assert (ran.code, ran.out) == (0, "Hi.\n")
+    assert "plug" in ran.err
 
 
 def test_a_prompt_of_a_server_is_a_slash_command(chat: Chat, place: Place) -> None:

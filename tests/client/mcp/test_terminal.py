@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -54,3 +55,33 @@ def test_escapes_of_a_server_never_reach_the_terminal(place: Place) -> None:
         assert terminal.title == ""
         for forbidden in (b"\x1b]0;", b"\x1b[2J", "\u202e".encode()):
             assert forbidden not in terminal.sent
+
+
+def test_a_prompt_waits_for_servers_that_start_late_and_says_so(place: Place) -> None:
+    os.mkfifo(gate := place.root / "gate")
+    script = [{"content": [use("mcp__slow__call")]}, "Done."]
+    given = ("--allowedTools", "mcp__slow", "--mcp-config", config(slow=hostile("late", str(gate))))
+    with open_terminal(place, script, *given, sees="/help") as terminal:
+        terminal.say("go")
+        terminal.see("still connecting to slow (MCP)")
+        assert "Done." not in terminal.shown
+        gate.write_text("")
+        terminal.see("● Done.")
+        assert "No such tool" not in terminal.shown
+        terminal.leave()
+
+
+def test_escape_sends_a_prompt_without_the_tools_of_a_server_that_starts_late(place: Place) -> None:
+    os.mkfifo(gate := place.root / "gate")
+    script = ["Without.", {"content": [use("mcp__slow__call")]}, "With."]
+    given = ("--allowedTools", "mcp__slow", "--mcp-config", config(slow=hostile("late", str(gate))))
+    with open_terminal(place, script, *given, sees="/help") as terminal:
+        terminal.say("go")
+        terminal.see("still connecting to slow (MCP)")
+        terminal.press("\x1b")
+        terminal.see("● Without.")
+        gate.write_text("")
+        terminal.say("again")
+        terminal.see("● With.")
+        assert "No such tool" not in terminal.shown
+        terminal.leave()

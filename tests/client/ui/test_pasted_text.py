@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from tests.client.conftest import Place
+from tests.client.session.test_clipboard_picture import PICTURE
 from tests.client.ui.rig import Open, lines
-from tests.pseudo_terminal import CTRL_C, ENTER, UP
+from tests.pseudo_terminal import CTRL_C, CTRL_V, ENTER, UP
 from unspool.client.session.pasted_texts import PastedTexts
 from unspool.client.session.prompt_history import TypedPrompt, read_prompt_history
 
@@ -78,3 +80,21 @@ def test_pasted_texts_that_claude_code_keeps_are_found_by_their_hash(tmp_path: P
     }
     path.write_text(json.dumps({"display": "see", "pastedContents": contents, "project": "/work"}) + "\n")
     assert read_prompt_history(path, "/work") == [TypedPrompt("see", {0: LONG})]
+
+
+def test_ctrl_v_inserts_the_picture_of_the_clipboard_and_says_if_there_is_none(open_chat: Open, place: Place) -> None:
+    folder = place.root / "programs"
+    folder.mkdir()
+    (folder / "dot.png").write_bytes(PICTURE)
+    (folder / "xclip").write_text(f"#!/bin/sh\nexec cat {folder}/dot.png\n")
+    (folder / "xclip").chmod(0o755)
+    with open_chat(["A dot."], DISPLAY=":0", PATH=f"{folder}:{os.environ['PATH']}") as terminal:
+        terminal.press("what is this " + CTRL_V)
+        terminal.see("> what is this [Image #1]")
+        terminal.press(ENTER)
+        terminal.see("● A dot.")
+        (folder / "dot.png").write_bytes(b"")
+        terminal.press(CTRL_V)
+        terminal.see("no picture in the clipboard")
+    (prompt,) = [line for line in lines(place.sessions()[0]) if "permissionMode" in line]
+    assert [block["type"] for block in prompt["message"]["content"]] == ["text", "image"]

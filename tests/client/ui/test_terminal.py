@@ -78,6 +78,26 @@ def test_what_is_typed_before_a_question_can_be_read_does_not_answer_it(open_cha
         terminal.see("interrupted", "> yyy")  # what was typed is still there
 
 
+def test_control_c_at_a_question_refuses_and_ends_the_turn(open_chat: Open, place: Place) -> None:
+    with open_chat([{"content": [bash("touch made.txt")]}]) as terminal:
+        terminal.say("make")
+        terminal.answer(CTRL_C, "Allow this? Bash(touch made.txt)")
+        terminal.see("interrupted")
+        terminal.leave()
+    assert not (place.work / "made.txt").exists()
+
+
+def test_a_long_option_keeps_its_letter_in_a_narrow_terminal(open_chat: Open) -> None:
+    with open_chat(
+        [{"content": [bash("seq 1 3; touch one; chmod 600 one; mkdir two")]}, "Done."], size=(60, 40)
+    ) as terminal:
+        terminal.say("go")
+        terminal.see("2. Yes, and allow", "(s)", "3. Yes, and always allow", "(a)")
+        terminal.answer("y", "Allow this?")
+        terminal.see("● Done.")
+        terminal.leave()
+
+
 def test_escape_at_a_question_refuses_and_ends_the_turn(open_chat: Open, place: Place) -> None:
     with open_chat([{"content": [bash("touch made")]}, "Never said."]) as terminal:
         terminal.say("go")

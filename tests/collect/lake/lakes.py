@@ -34,9 +34,11 @@ class TestLake:
         self.place = place(folder / "segments")
         create_lake(str(self.folder), {})
 
-    def device(self, name: str = "laptop", user: str = "ada") -> Device:
+    def device(self, name: str = "laptop", user: str = "ada", *, is_chained: bool = False) -> Device:
         """Return a machine that sends here."""
-        return Device(self.place, name, user=user)
+        device = Device(self.place, name, user=user)
+        device.is_chained = is_chained
+        return device
 
     def ingest(self, **how: Any) -> IngestReport:
         """Ingest what there is."""

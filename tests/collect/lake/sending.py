@@ -1,26 +1,49 @@
-"""Devices that send what is in a folder: as the collector does, without its redaction, its disk and its care."""
+"""Devices that send what is in a folder: with one chain, or with one for each stream, as earlier versions did."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from unspool.collect import manifest
+from unspool.collect.heartbeat import DeviceHeartbeat, send_heartbeat
 from unspool.collect.object_store import SegmentStore, open_object_store
 from unspool.collect.segments import (
     FIRST,
+    FIRST_DAY,
     VERSION,
+    DeviceSegmentHeader,
+    DeviceSegmentName,
+    PartEntry,
+    Segment,
     SegmentHeader,
     SegmentLine,
-    name_segment,
-    pack_segment,
+    SegmentName,
+    encode_part,
+    following_day,
+    format_device_segment_name,
+    format_segment_name,
+    pack_device_segment,
     segment_digest,
 )
 from unspool.read.source_tree import LINE_KINDS, Source, scan
+from unspool.store.archive import compress
 
 WRITTEN = "2026-01-05T12:00:00.000Z"
+
+
+def pack_segment(header: SegmentHeader, lines: Iterable[SegmentLine]) -> bytes:
+    """Return a segment of one stream as the bytes of its object."""
+    return compress(encode_part(header, lines), 1)
+
+
+def name_segment(header: SegmentHeader) -> str:
+    """Return the object's name for a segment of one stream."""
+    return format_segment_name(SegmentName(header.org, header.device, header.stream, header.sequence, header.previous))
 
 
 class Made(NamedTuple):
@@ -29,6 +52,8 @@ class Made(NamedTuple):
     name: str
     data: bytes
     header: SegmentHeader
+    """Of its first part."""
+    parts: list[Segment]
 
 
 class _State:
@@ -45,6 +70,14 @@ class Device:
         self._states: dict[str, _State] = {}
         self.redact: Callable[[str], str] = lambda text: text
         """What is done to a line."""
+        self.is_chained = False
+        """Whether it has one chain. Once it has, it must stay so."""
+        self.most_parts = 3
+        """In a segment of that chain."""
+        self.day = "2026-01-05"
+        """By its clock."""
+        self._chain = DeviceSegmentName(org, device, FIRST_DAY, 0, FIRST)
+        self._before: dict[str, str] = {}
         self.is_last = False
         """Whether a line without an end is sent too."""
 
@@ -58,17 +91,48 @@ class Device:
 
     def make(self, root: Path, size: int = 1 << 20) -> list[Made]:
         """Make segments of what is new in a folder."""
-        return [one for source in scan(root).sources for one in self._made(root, source, size)]
+        made = [one for source in scan(root).sources for one in self._made(root, source, size)]
+        if not self.is_chained:
+            return made
+        count = self.most_parts
+        return [self._packed(made[at : at + count]) for at in range(0, len(made), count)]
+
+    def _packed(self, made: list[Made]) -> Made:
+        """Pack parts into the next segment of the device."""
+        before = self._chain
+        name = before._replace(sequence=before.sequence + 1)
+        entries = []
+        for one in made:
+            stream = one.header.stream
+            entries.append(PartEntry(stream, one.header.sequence, len(one.data), self._before.get(stream, "")))
+            self._before[stream] = name.tail
+        next_day = following_day(name.day, self.day)
+        header = DeviceSegmentHeader(
+            org=self.org, user=self.user, device=self.device, sequence=name.sequence, previous=before.previous,
+            day=name.day, next_day=next_day, written=WRITTEN, parts=entries,
+        )  # fmt: skip
+        data = pack_device_segment(header, [one.data for one in made])
+        self._chain = name._replace(day=next_day, previous=segment_digest(data))
+        segments = [part for one in made for part in one.parts]
+        return Made(format_device_segment_name(name), data, made[0].header, segments)
 
     def publish(self) -> None:
         """Tell what was sent."""
+        if self.is_chained:
+            lines = sum(state.lines for state in self._states.values())
+            beat = DeviceHeartbeat(
+                org=self.org, user=self.user, device=self.device, written=WRITTEN, collector="1",
+                segments=self._chain.sequence, lines=lines, digest=self._chain.previous,
+            )  # fmt: skip
+            send_heartbeat(self.place, beat)
+            return
         streams = {
             id: manifest.SentStream(state.sequence, state.lines, state.previous) for id, state in self._states.items()
         }
-        manifest.publish_manifest(
-            self.place,
-            manifest.DeviceManifest(org=self.org, user=self.user, device=self.device, written=WRITTEN, streams=streams),
+        made = manifest.DeviceManifest(
+            org=self.org, user=self.user, device=self.device, written=WRITTEN, streams=streams
         )
+        self.place.overwrite(f"{manifest.FOLDER}/{self.org}/{self.device}.json", msgspec.json.encode(made))
 
     def stream(self, path: str) -> str:
         """Return the stream of a file, named by its path in the folder."""
@@ -128,9 +192,9 @@ class Device:
             head="",
             boundary="",
         )
-        data = pack_segment(header, lines)
+        data = encode_part(header, lines) if self.is_chained else pack_segment(header, lines)
         state.end, state.previous = end, segment_digest(data)
-        return Made(name_segment(header), data, header)
+        return Made(name_segment(header), data, header, [Segment(header, lines)])
 
 
 def place(folder: Path) -> SegmentStore:

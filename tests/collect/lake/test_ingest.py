@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from tests.collect.lake.lakes import TestLake, expected
+from tests.collect.lake.sending import pack_segment
 from tests.faults.world import World, lines
 from tests.store import dirty
 from tests.store.asking import Columns
 from unspool.collect.lake.ingest import LANES, lane_of_stream
 from unspool.collect.lake.lake import create_lake
 from unspool.collect.lake.streams import device_stream_id
-from unspool.collect.segments import pack_segment
 from unspool.store.columns.tables import public_tables
 
 SUMS = """SELECT count(*), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_write_5m_tokens),

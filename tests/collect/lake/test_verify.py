@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from tests.collect.lake.lakes import TestLake
+from tests.collect.lake.sending import pack_segment
 from tests.faults.world import World
 from unspool.collect.lake.lake import Lake, open_lake
 from unspool.collect.lake.streams import device_stream_id
 from unspool.collect.manifest import read_manifests
-from unspool.collect.segments import pack_segment, unpack_segment
+from unspool.collect.segments import unpack_segment
 
 
 @pytest.fixture

@@ -69,6 +69,11 @@ class Place:
             file.flush()
             apply(self.own, journal, [self.change(file, at_last, target=target)], lambda _: None)
 
+    def go_on(self) -> None:
+        """Append a line to the file that has the name now."""
+        with self.path.open("ab") as file:
+            file.write(b'{"other":1}\n')
+
     def states(self) -> list[str]:
         return [journal.state for journal in read_journals(self.own)]
 
@@ -96,18 +101,27 @@ def test_without_room_for_the_last_lines_the_old_file_gets_its_name_back(place: 
 
 
 def test_without_room_and_with_a_new_file_that_was_continued_the_old_one_stays(place: Place) -> None:
-    def go_on() -> None:
-        with place.path.open("ab") as file:
-            file.write(b'{"other":1}\n')
-
     with pytest.raises(OSError, match="File too large"):
-        fail_at_the_end(place, go_on)
+        fail_at_the_end(place, place.go_on)
     assert place.leftovers() == [old_path(place.path)]
     assert place.states() == ["applying"]
     with lock_edits(place.own):
         recover(place.own)
     content = place.path.read_bytes()
     assert sorted(content.splitlines()) == sorted((NEW + LATE + b'{"other":1}\n').splitlines())
+    assert (place.states(), place.leftovers()) == (["done"], [])
+
+
+def test_a_recovery_without_room_for_the_journal_is_tried_again(place: Place) -> None:
+    with pytest.raises(OSError, match="File too large"):
+        fail_at_the_end(place, place.go_on)
+    (journal,) = place.own.glob("edits/*/journal.json")
+    with lock_edits(place.own):
+        with no_file_larger_than(journal.stat().st_size // 2):
+            recover(place.own)
+        assert place.states() == ["applying"]
+        recover(place.own)
+    assert sorted(place.path.read_bytes().splitlines()) == sorted((NEW + LATE + b'{"other":1}\n').splitlines())
     assert (place.states(), place.leftovers()) == (["done"], [])
 
 

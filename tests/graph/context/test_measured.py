@@ -227,3 +227,20 @@ def test_results_that_were_cut_after_a_pause_are_sent_as_their_stand_in() -> Non
     }
     cleared = [id for id, text in results.items() if text == "[Old result cleared]"]
     assert cleared == ["Readl", "mcp__a__bl"]
+
+
+def test_a_reminder_becomes_part_of_a_result_only_where_no_text_stands_after_the_results() -> None:
+    """Measured with 2.1.327, of a session of 2.1.100 whose result was trimmed."""
+
+    def hook(event: str) -> Step:
+        return attachment("hook_additional_context", hookName=f"{event}:Bash", content=["said"])
+
+    def words(event: str) -> str:
+        return reminder(f"{event}:Bash hook additional context: said")
+
+    call, result = assistant(tool_use("Bash", id="a"), model=OLD), tool_result("ok", id="a")
+    before, after, end = hook("PreToolUse"), hook("PostToolUse"), assistant("done", model=OLD)
+    both = [{"a": "ok"}, words("PreToolUse"), words("PostToolUse")]
+    assert sent(user("go"), call, before, result, after, end)[2] == ("user", both)
+    alone = [{"a": f"ok\n\n{words('PostToolUse')}"}]
+    assert sent(user("go"), call, result, after, end)[2] == ("user", alone)

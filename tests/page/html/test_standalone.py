@@ -32,9 +32,9 @@ def packs(html: str) -> dict[str, Any]:
     return {name: json.loads(gzip.decompress(b85decode(text.replace(",", "<")))) for name, text in found}
 
 
-def main_script(html: str) -> str:
-    """Return the script of a file, which is compressed."""
-    (packed,) = re.findall(r'id="packed-script">([^<]*)<', html)
+def main_script(html: str, name: str = "script") -> str:
+    """Return the script of a file, which is compressed, or the styles of what it opens."""
+    (packed,) = re.findall(rf'id="packed-{name}">([^<]*)<', html)
     return gzip.decompress(b64decode(packed)).decode()
 
 
@@ -60,7 +60,7 @@ def test_the_policy_names_the_script_and_the_style_by_their_hashes(tmp_path: Pat
     assert policy
     assert script
     assert style
-    for text in (script[1], main_script(html), style[1]):
+    for text in (script[1], main_script(html), style[1], main_script(html, "style")):
         assert b64encode(sha256(text.encode()).digest()).decode() in policy[1].replace("&#39;", "'")
     assert policy[1].startswith("default-src &#39;none&#39;;")
 
@@ -148,8 +148,8 @@ def test_nothing_in_a_transcript_gets_out_of_its_place(tmp_path: Path) -> None:
     html = "".join(render_standalone(unspool.open(tmp_path).session(ID), depth=Depth.ALL))
     outside = _PACK.sub("", html)
     assert outside.count("<script") == outside.count("</script>")
-    # Two scripts are ours: the one that is compressed, and the one that starts it.
-    assert len(re.findall(r"<script", outside)) == len(re.findall(r'id="blob-', outside)) + 2
+    # Three are ours: the styles and the script that are compressed, and the script that starts them.
+    assert len(re.findall(r"<script", outside)) == len(re.findall(r'id="blob-', outside)) + 3
     watch = Watch()
     watch.feed(re.sub(r"<(script|style)\b.*?</\1>|<meta [^>]*>", "", outside, flags=re.DOTALL))
     watch.close()

@@ -237,3 +237,16 @@ def test_a_store_of_before_knows_afterwards_which_session_pays(tmp_path: Path) -
         remove_command_turns(database)
         database.execute("PRAGMA user_version = 4")
     assert sums(own, root, by_session) == now
+
+
+def test_what_grows_is_added_up_without_visiting_the_answers_of_other_files(around: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    synced(own, around / "one")
+    with closing(open_store(own)) as database:
+        run: list[str] = []
+        database.set_trace_callback(run.append)
+        StoreLedger(database, around / "one", lambda: FileLedger([])).file_costs()
+        database.set_trace_callback(None)
+        (growing,) = {text for text in run if "source_id IN unsummed" in text and "FROM answers" in text}
+        plan = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {growing}")]
+    assert any(step.startswith("SEARCH answers USING PRIMARY KEY (source_id=?") for step in plan)

@@ -76,3 +76,19 @@ def test_a_fork_repeats_nothing_and_what_was_rejected_has_not_failed(place: Plac
     assert count(place.get("/search/errors.json?since=today&tool=grep")["kinds"]) == {"Grep: bad pattern": (1, 1)}
     assert place.get("/search/errors.json?since=today&project=no-such-project")["kinds"] == []
     assert "that you rejected or interrupted" in place.page("/search/errors?since=today")
+
+
+def test_without_a_store_the_inbox_counts_what_the_page_counts_and_sees_what_is_new(tmp_path: Path) -> None:
+    config = tmp_path / "claude"
+    fail_often(config)
+    (tmp_path / "file").write_text("no folder can be made here")
+    with serving(config, home=tmp_path / "file" / "unspool") as served:
+        served.enter()
+        before = served.get("/inbox.json").json
+        page = served.get("/search/errors.json?since=today").json
+        assert count(page["kinds"]) == {one["kind"]: (one["count"], one["sessions"]) for one in before["failures"]}
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        again = [assistant(tool_use("Bash", id="n", command="x")), tool_result("KeyError: 'new'", id="n", error=True)]
+        session(user("Again"), *again, id=S[5], start=now, step=0.001).save(config)
+        after = served.get("/inbox.json").json
+        assert sum(one["count"] for one in after["failures"]) == sum(one["count"] for one in before["failures"]) + 1

@@ -215,12 +215,12 @@ def _install(
     before: FileSnapshot, file: client_settings.ClientFile, command: list[str], *, yes: bool, as_json: bool
 ) -> None:
     document = before.data or b""
-    there = client_settings.find_server(document, file.member)
+    there = client_settings.find_server(document, file)
     is_ours = client_settings.is_our_server(there)
     if there is not None and not is_ours:
         hint = f"rename or remove `{client_settings.SERVER_NAME}` in `{before.path}` first"
         raise Refused("the settings have another server named `unspool`", hint=hint)
-    after = client_settings.add_server(document, file.member, client_settings.server_entry(command))
+    after = client_settings.add_server(document, file, client_settings.server_entry(command))
     is_changed = after != document
     if is_changed:
         confirm_change(before, after, yes=yes, as_json=as_json)
@@ -233,10 +233,10 @@ def _install(
 
 
 def _uninstall(before: FileSnapshot, file: client_settings.ClientFile, *, yes: bool, as_json: bool) -> None:
-    if before.data is None or not client_settings.is_our_server(client_settings.find_server(before.data, file.member)):
+    if before.data is None or not client_settings.is_our_server(client_settings.find_server(before.data, file)):
         raise NothingFound("the settings have no MCP server of unspool")
     backup = atomic.read_current(_backup(before), within=before.path.parent)
-    after = client_settings.remove_server(before.data, file.member, backup.data)
+    after = client_settings.remove_server(before.data, file, backup.data)
     confirm_change(before, after, yes=yes, as_json=as_json)
     if after is None:
         atomic.remove_file(before)
@@ -252,7 +252,7 @@ def _backup(before: FileSnapshot) -> Path:
 
 
 def _print_status(before: FileSnapshot, file: client_settings.ClientFile, client: str, *, as_json: bool) -> None:
-    value = client_settings.find_server(before.data or b"", file.member)
+    value = client_settings.find_server(before.data or b"", file)
     is_ours = client_settings.is_our_server(value)
     if as_json:
         data = {"client": client, "path": str(before.path), "installed": is_ours, "server": value}

@@ -29,6 +29,8 @@ class ComparedSessionData(JsonObject):
     """The branch of git."""
     figures: Figures
     """Turns, requests, tokens, cost, context, calls, errors, files and times."""
+    outside_turns: Counts
+    """Requests, their cost, and tool calls before the first prompt, or of agents that no call started."""
     first_prompt: str
     """Its first prompt."""
     result: str

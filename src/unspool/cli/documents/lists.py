@@ -1,4 +1,4 @@
-"""The documents of `ls`, `search`, `usage`, `sql` and `watch`."""
+"""The documents of `ls`, `search`, `usage`, `sql`, `watch` and `export --otlp`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from unspool.cli.documents.base import JsonListDocument, JsonObject, UsageNumbers
+from unspool.cli.documents.base import Counts, JsonListDocument, JsonObject, UsageNumbers
 
 
 class LsItem(JsonObject):
@@ -60,6 +60,8 @@ class LsItem(JsonObject):
     """Tokens in the prompt of its last request."""
     gone: bool
     """Whether its file was deleted and only the store has it."""
+    agent_program: str | None
+    """The other agent that wrote it: `codex`, `gemini`, `opencode` or `pi`; null for Claude Code."""
     status: str | UnsetType = UNSET
     """With `--status`: what it is doing now."""
     kind: str | UnsetType = UNSET
@@ -430,3 +432,26 @@ class WatchEvent(JsonObject):
     """`compaction`: tokens of the context before."""
     tokens_after: int | UnsetType = UNSET
     """`compaction`: tokens of the context after."""
+
+
+class ExportOtlpDocument(JsonListDocument):
+    """What `export --otlp` sent."""
+
+    traces_url: str | None
+    """The address that traces were sent to; null if none are sent."""
+    metrics_url: str | None
+    """The address that metrics were sent to; null if none are sent."""
+    sessions: int
+    """Sessions of which something was sent."""
+    unchanged: int
+    """Sessions of which the receiver already had everything."""
+    spans: int
+    """Spans that were sent."""
+    points: int
+    """Data points of metrics that were sent."""
+    rejected: int
+    """Spans and points that the receiver did not take."""
+    notes: list[str]
+    """What the receiver said about those."""
+    redactions: Counts
+    """Secrets that were replaced in what was read, by kind."""

@@ -458,7 +458,7 @@ class CollectDocument(JsonListDocument):
     redacted: Counts
     """Secrets that were replaced, by kind."""
     pending: int
-    """Objects that wait to be sent."""
+    """Parts of objects that wait to be sent: lines of one file each."""
     pending_bytes: int
     """Their size."""
     source_bytes: int
@@ -483,7 +483,7 @@ class CollectTarget(JsonObject):
     lines: int
     """Lines."""
     pending: int
-    """Objects that wait to be sent."""
+    """Parts of objects that wait to be sent: lines of one file each."""
     pending_bytes: int
     """Their size."""
     confirmed_at: str | None
@@ -522,7 +522,7 @@ class CollectLeaveDocument(JsonDocument):
     told: list[str]
     """Object stores that were told."""
     dropped: int
-    """Segments that waited to be sent, and never will be."""
+    """Parts of segments that waited to be sent, and never will be."""
 
 
 class LakeInitDocument(JsonDocument):
@@ -549,7 +549,7 @@ class LakeIngestDocument(JsonDocument):
     """What was read into a lake (`lake ingest`); with `--follow` a line for each round."""
 
     streams: int
-    """Streams with new segments."""
+    """Streams with new lines."""
     segments: int
     """Segments."""
     lines: int
@@ -559,7 +559,7 @@ class LakeIngestDocument(JsonDocument):
     conflicts: int
     """How often another ingest was faster."""
     waiting: int
-    """Streams that wait for a segment that is missing."""
+    """Devices and streams that wait for a segment that is missing."""
     bad: list[BadSegmentItem]
     """Objects that are no segments."""
     seconds: float
@@ -655,7 +655,7 @@ class LakeDevice(JsonObject):
     backlog_lines: int
     """Lines that it has sent and that are not in the tables."""
     pending: int
-    """Segments that wait on the device."""
+    """Parts of segments that wait on the device."""
     pending_bytes: int
     """Their size."""
     failed: int

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from unspool.cli.documents import base, comparisons, lists, maintenance, sessions
+from unspool.cli.documents import base, comparisons, insights, lists, maintenance, sessions
 
 DOCUMENTS: Final = MappingProxyType(
     {
@@ -22,6 +22,7 @@ DOCUMENTS: Final = MappingProxyType(
         "compare": comparisons.CompareDocument,
         "compare-messages": comparisons.CompareMessagesDocument,
         "compare-groups": comparisons.CompareGroupsDocument,
+        "insights": insights.InsightsDocument,
         "usage": lists.UsageDocument,
         "usage-explain": lists.UsageExplanationDocument,
         "search": lists.SearchDocument,
@@ -29,6 +30,7 @@ DOCUMENTS: Final = MappingProxyType(
         "watch": lists.WatchDocument,
         "watch-event": lists.WatchEvent,
         "export": sessions.ExportDocument,
+        "export-otlp": lists.ExportOtlpDocument,
         "share": sessions.ShareDocument,
         "edit": sessions.EditDocument,
         "edit-plan": sessions.EditPlanDocument,
@@ -68,7 +70,7 @@ DOCUMENTS: Final = MappingProxyType(
 )
 """The documents, by the name in their `schema` field."""
 
-_MODULES: Final = (base, comparisons, lists, sessions, maintenance)
+_MODULES: Final = (base, comparisons, insights, lists, sessions, maintenance)
 
 
 def make_schema(name: str) -> dict[str, Any]:

@@ -32,6 +32,8 @@ class SessionHead(JsonDocument):
     """When its first line was written."""
     ended_at: str | None
     """When its last line was written."""
+    agent_program: str | None
+    """The other agent that wrote it: `codex`, `gemini`, `opencode` or `pi`; null for Claude Code."""
 
 
 class ShowStep(JsonObject):

@@ -1,4 +1,4 @@
-"""`unspool export`: writes a session, or all of them as tables."""
+"""`unspool export`: writes a session, or all of them as tables; or sends them to OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from unspool.display import clean
 from unspool.errors import NotFound, UsageError, conflicting_options, empty_session_name
 from unspool.export import DEPTH_NAMES, Depth, json_data, parse_depth, render_markdown
 from unspool.home import Reader, Session
+from unspool.other_agents import find_program, iter_originals
 from unspool.paths import absolute_path, data_folder, resolve_existing
 from unspool.read import LINE_KINDS, Line, LineBuffer, LongLine, Source
 
 _FORMS = {
     "jsonl": "The session file, byte for byte",
+    "original": "What another agent wrote of its session, byte for byte",
     "md": "A transcript in Markdown",
     "html": "One HTML file with everything inside, for any browser, also offline",
     "json": "Turns, messages, tool calls, threads, agents and compactions",
@@ -49,6 +51,42 @@ def _form_options(command: options.Command) -> options.Command:
     return wrapped
 
 
+def _telemetry_options(command: options.Command) -> options.Command:
+    """Add `--otlp` and the options that belong to it; with them, sessions are sent and no file is written."""
+
+    @click.option(
+        "--otlp",
+        "address",
+        metavar="[URL]",
+        is_flag=False,
+        flag_value="",
+        help="Send sessions as traces and metrics to an OpenTelemetry receiver. Default: $OTEL_EXPORTER_OTLP_ENDPOINT",
+    )
+    @click.option("--since", metavar="TIME", help="With --otlp: only sessions active since TIME: a date, `12h`, `7d`")
+    @click.option(
+        "--content", is_flag=True, help="With --otlp: also send prompts, answers, and tool inputs and results"
+    )
+    @click.option("--again", is_flag=True, help="With --otlp: also send what the receiver already has")
+    @wraps(command)
+    def run(*, address: str | None, since: str | None, content: bool, again: bool, **values: Any) -> None:
+        if address is None:
+            if since or content or again:
+                raise UsageError("--since, --content and --again need --otlp", hint="remove them")
+            command(**values)
+            return
+        form, access = values.pop("form"), values.pop("access")
+        session, project = values.pop("session"), values.pop("project")
+        if form not in (None, "json") or any(values.values()):
+            hint = "keep only SESSION, --project, --since, --content, --again and --json"
+            raise UsageError("--otlp writes no file", hint=hint)
+        from unspool.cli.team.telemetry import TelemetryOptions, send_telemetry  # start-up: few exports send anything
+
+        wanted = TelemetryOptions(address, session, project, since, content, again)
+        send_telemetry(wanted, access, as_json=form == "json")
+
+    return run
+
+
 @click.command()
 @options.session_argument(required=False)
 @_form_options
@@ -69,7 +107,7 @@ def _form_options(command: options.Command) -> options.Command:
 @click.option(
     "--all", "every", is_flag=True, help="With --html: export all sessions as a folder of pages with an index"
 )
-@click.option("--project", metavar="TEXT", help="With --html: export the sessions of a project as a folder of pages")
+@click.option("--project", metavar="TEXT", help="With --html and --otlp: only the sessions of a project")
 @click.option("--open", "show", is_flag=True, help="With --all and --project: open the index in the browser")
 @click.option(
     "--parquet", metavar="DIR", help="Export all sessions as Parquet: every table of `unspool sql`, in a new folder"
@@ -78,6 +116,7 @@ def _form_options(command: options.Command) -> options.Command:
 @click.option("--raw", is_flag=True, help="With --parquet and --duckdb: add each raw line to `entries`")
 @options.store_options
 @options.folders_option
+@_telemetry_options
 def export(
     *,
     session: str | None,
@@ -106,6 +145,8 @@ def export(
     changed.
 
     `--parquet` and `--duckdb` take no SESSION: they write the tables of all sessions, also deleted ones.
+
+    `--otlp` sends all sessions, or one, without their texts unless you add `--content`. Later runs send only new data.
     """
     if parquet or duckdb:
         if session or form or target:
@@ -129,8 +170,8 @@ def export(
         raise UsageError("--raw needs --parquet or --duckdb", hint="remove --raw")
     if (turns or depth) and form not in ("md", "html"):
         raise UsageError("--turns and --depth need --md or --html", hint="remove them")
-    if form == "jsonl":
-        _export_lines(session, access, target)
+    if form in ("jsonl", "original"):
+        _export_lines(session, access, target, original=form == "original")
         return
     with open_session(session, access) as opened:
         if form in ("md", "html"):
@@ -167,13 +208,15 @@ def _export_document(session: Session, form: str, depth: Depth, turns: range | N
     _write((piece.encode() for piece in pieces), target)
 
 
-def _export_lines(name: str, access: options.AccessOptions, target: str | None) -> None:
-    """Write a session file byte for byte, from the disk or from the archive."""
+def _export_lines(name: str, access: options.AccessOptions, target: str | None, *, original: bool) -> None:
+    """Write a session file byte for byte, from the disk or from the archive; or the `original` that it is made of."""
     if not name.strip():
         raise empty_session_name()
     path = Path(name).expanduser()
-    if os.path.lexists(path):
-        _copy(Reader().pieces(resolve_existing(path)), target)
+    if os.path.lexists(path) and (find_program(path) or not original):
+        path = resolve_existing(path)
+        pieces = Reader().pieces(path)
+        _copy(_read_originals(path, pieces) if original else pieces, target)
         return
     with open_folders_of_session(name, access) as opened:
         home = opened.home
@@ -183,7 +226,18 @@ def _export_lines(name: str, access: options.AccessOptions, target: str | None) 
             raise UsageError(f"`{name}` matches {len(sources)} files: {some}", hint="use more characters of the id")
         if not sources and is_path(name):
             raise NotFound(f"file not found: `{name}`", hint="list sessions with `unspool ls`")
-        _copy(home.reader.pieces(sources[0].path if sources else home.session(name).path), target)
+        found = sources[0].path if sources else home.session(name).path
+        pieces = home.reader.pieces(found)
+        _copy(_read_originals(found, pieces) if original else pieces, target)
+
+
+def _read_originals(path: Path, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Return what another agent wrote, from the translated lines that keep it."""
+    program = find_program(path)
+    if program is None:
+        raise UsageError("--original is for sessions of other agents", hint="use --jsonl")
+    # The rows of a database have no line ends of their own.
+    return iter_originals(pieces, b"\n" if program == "opencode" else b"")
 
 
 def _copy(pieces: Iterator[bytes], target: str | None) -> None:

@@ -14,6 +14,7 @@ from unspool.cli import options, output, store_access
 from unspool.display import TextColumn, parse_time_expression, units
 from unspool.errors import NothingFound, UsageError
 from unspool.format import parse_local_time, to_utc_text
+from unspool.other_agents import find_program
 from unspool.paths import data_folder
 from unspool.store import StoreAccess
 from unspool.store.catalog import OwnedAgentFile, list_sessions, missing_session_row, read_session_costs
@@ -27,7 +28,7 @@ _HAS = {"error": "errors", "image": "images", "agent": "agents", "compaction": "
 FIELDS = (
     "id", "path", "title", "project", "cwd", "branch", "versions", "models", "started", "last", "turns",
     "command_turns", "messages", "tool_calls", "errors", "agents", "bytes", "cost_micros", "unpriced_tokens",
-    "context_tokens", "gone",
+    "context_tokens", "gone", "agent_program",
 )  # fmt: skip
 """The fields of a session that `--json` writes as they are."""
 
@@ -207,7 +208,12 @@ def ls(
     if is_text:
         columns = [*_COLUMNS[:3], TextColumn("doing", least=8), *_COLUMNS[3:]] if status else _COLUMNS
         length = chooser.id_length(rows)
-        output.print_table(columns, [_cells(row, now, length) for row in rows])
+        cells = [_cells(row, now, length) for row in rows]
+        # Who has sessions of Claude Code alone needs no column that says so.
+        if any(row["agent_program"] for row in rows):
+            columns = [*columns[:1], TextColumn("program"), *columns[1:]]
+            cells = [[row[0], one["agent_program"] or "claude", *row[1:]] for row, one in zip(cells, rows, strict=True)]
+        output.print_table(columns, cells)
     if left_out:
         click.echo(left_out, err=not is_text)
 
@@ -236,8 +242,12 @@ def _json_item(row: Json) -> Json:
 def read_session_rows(opened: StoreAccess, chooser: SessionChooser, wanted: SessionFilter) -> list[Json]:
     """Return a row for each session that is wanted, newest first, from the store or from the files."""
     if opened.database is not None:
-        return list_sessions(opened.database, opened.roots, opened.ledger, chooser.choose, wanted.fields)
-    return chooser.choose(_read_file_rows(opened))
+        rows = list_sessions(opened.database, opened.roots, opened.ledger, chooser.choose, wanted.fields)
+    else:
+        rows = chooser.choose(_read_file_rows(opened))
+    for row in rows:
+        row["agent_program"] = find_program(row["path"])
+    return rows
 
 
 def _read_file_rows(opened: StoreAccess) -> list[Json]:

@@ -45,6 +45,7 @@ from unspool.export import (
 from unspool.format import Entry, parse_local_time
 from unspool.graph import Turn, describe_target, first_line
 from unspool.home import Session
+from unspool.other_agents import find_program
 from unspool.paths import config_folder
 
 _MAX_LINES = 8
@@ -151,7 +152,7 @@ def find_resume_command(session: Session) -> str | None:
     """Return the command that resumes a session in Claude Code; None if Claude Code does not have it."""
     path = session.own_path
     # Claude Code finds sessions only in its config folder, and no file that only the archive has.
-    if session.is_missing or path.parent.parent.name != "projects" or not path.is_file():
+    if find_program(path) or session.is_missing or path.parent.parent.name != "projects" or not path.is_file():
         return None
     own, usual = path.parents[2], config_folder(None, os.environ)
     is_usual = own in (usual, usual.resolve())

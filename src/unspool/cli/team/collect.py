@@ -121,9 +121,9 @@ class _CollectorSettings(NamedTuple):
 @click.option("--every", metavar="SECONDS", type=click.FloatRange(0.1, 3600), default=PAUSE, show_default=True,
               help="With --follow: how often to check for changes")  # fmt: skip
 @click.option("--flush-age", metavar="SECONDS", type=click.FloatRange(0, 3600), default=60.0, show_default=True,
-              help="With --follow: send new lines of a file after this time at the latest")  # fmt: skip
+              help="With --follow: send new lines after this time at the latest")  # fmt: skip
 @click.option("--flush-size", metavar="BYTES", type=click.IntRange(1), default=2**18, show_default=True,
-              help="With --follow: send new lines of a file earlier if there are this many bytes")  # fmt: skip
+              help="With --follow: send new lines earlier if there are this many bytes")  # fmt: skip
 @click.option("--state", "state_file", metavar="FILE", type=click.Path(path_type=Path),
               help="Offsets file of another collector: start there and update it")  # fmt: skip
 @click.option("--emails", is_flag=True, help="Also redact e-mail addresses")
@@ -178,6 +178,8 @@ def _parse_settings(to: str, folder: Path, rest: dict[str, Any], *, follow: bool
 
     roots = options.find_config_folders(rest["config_dirs"])
     for root in roots:
+        options.refuse_other_agents(root)
+    for root in roots:
         if not is_encodable(root):
             raise Refused(f"the name of `{root}` is not valid UTF-8", hint="rename the folder")
     extras = frozenset(word for word in (rest["extras"] or "").split(",") if word)
@@ -220,8 +222,8 @@ def _run(settings: _CollectorSettings, rest: dict[str, Any], *, follow: bool, dr
             # Also after a failure: what was confirmed before it was sent, and the report says so.
             try:
                 collect_sessions(plan, report)
-                _write_offsets(plan, collected, settings)
                 _Heart(plan, collected).beat(report)
+                _write_offsets(plan, collected, settings)
             finally:
                 _warn(report)
                 _print_report(plan, collected, report, as_json)
@@ -330,20 +332,17 @@ def _open_plan(settings: _CollectorSettings, enrolment: Enrolment) -> Iterator[t
 
 def _follow(plan: CollectionPlan, collected: _CollectedFolder, settings: _CollectorSettings, as_json: bool) -> None:
     """Send what is new, again and again, until the process is ended."""
-    from unspool.collect import CollectionReport, collect_sessions, publish_interval, publish_progress
+    from unspool.collect import CollectionReport, collect_sessions
 
-    pause, last_failure, is_probed, published, heart = 0.0, "", False, 0.0, _Heart(plan, collected)
+    pause, last_failure, is_probed, heart = 0.0, "", False, _Heart(plan, collected)
     while True:
         time.sleep(pause)
         report = CollectionReport()
         report.is_probed = is_probed
         try:
             if last_failure or not is_probed or not collected.is_fresh():
-                collect_sessions(plan, report, publishes=False)
+                collect_sessions(plan, report)
                 _write_offsets(plan, collected, settings)
-            if plan.state.is_unpublished and time.monotonic() - published >= publish_interval(plan.state.count_sent()):
-                publish_progress(plan)
-                published = time.monotonic()
             heart.beat(report)
             is_probed, last_failure, pause = True, "", settings.every
         except ObjectStoreFailed as failure:
@@ -378,7 +377,7 @@ def _print_report(
         "lines": report.lines,
         "redactions": report.redactions,
         "pending": len(waiting),
-        "pending_bytes": sum(segment.size for segment in waiting),
+        "pending_bytes": sum(part.size for part in waiting),
         "source_bytes": report.source_bytes,
         "redacted": dict(report.counts.most_common()),
         "failed": [{"path": path, "reason": reason} for path, reason in report.failed],
@@ -403,7 +402,14 @@ def _warn(report: CollectionReport) -> None:
 
 def _leave(folder: Path, *, is_forced: bool, as_json: bool) -> None:
     """End this machine's enrolment: tell the stores, and forget the device, its key and what was sent."""
-    from unspool.collect import collector_lock, known_targets, open_state, read_enrolment, remove_enrolment
+    from unspool.collect import (
+        add_progress,
+        collector_lock,
+        known_targets,
+        open_state,
+        read_enrolment,
+        remove_enrolment,
+    )
 
     try:
         enrolment = read_enrolment(folder)
@@ -420,10 +426,12 @@ def _leave(folder: Path, *, is_forced: bool, as_json: bool) -> None:
                 waiting += len(state.waiting())
         if waiting and not is_forced:
             hint = "send them with `unspool collect --to URL`, or drop them with `unspool collect leave --yes`"
-            raise Refused(f"{waiting:,} segments wait to be sent", hint=hint)
+            raise Refused(f"{waiting:,} parts wait to be sent", hint=hint)
         for url in targets:
             try:
-                send_heartbeat(open_object_store(url, os.environ), _make_heartbeat(enrolment, left=True))
+                with open_state(folder, url, enrolment.org, enrolment.device) as state:
+                    heartbeat = add_progress(state, _make_heartbeat(enrolment, left=True))
+                send_heartbeat(open_object_store(url, os.environ), heartbeat)
                 told.append(url)
             except (ObjectStoreFailed, UsageError) as failure:
                 output.warn(f"`{url}` was not told: {failure.message}")
@@ -453,27 +461,23 @@ class _Heart:
     def __init__(self, plan: CollectionPlan, collected: _CollectedFolder) -> None:
         self._plan, self._collected = plan, collected
         self._sent = float("-inf")
-        self._is_refused = self._has_news = False
+        self._is_refused = False
 
     def beat(self, report: CollectionReport) -> None:
-        """Say that the collector runs, and how much waits; a store that refuses that is named once."""
-        self._has_news = self._has_news or report.segments > 0
-        if time.monotonic() - self._sent < (_NEWS if self._has_news else _HEARTBEAT):
+        """Say that the collector runs, what it sent, and how much waits; a store that refuses that is named once."""
+        from unspool.collect import publish_progress
+
+        if time.monotonic() - self._sent < (_NEWS if self._plan.state.is_unpublished else _HEARTBEAT):
             return
-        self._sent, self._has_news = time.monotonic(), False
-        waiting, sent = self._plan.state.waiting(), self._plan.state.sent().values()
+        self._sent = time.monotonic()
         heartbeat = _make_heartbeat(
             self._plan.tools.enrolment,
             claude_code=self._collected.claude_code_version(),
-            segments=sum(stream.sequence for stream in sent),
-            lines=sum(stream.lines for stream in sent),
-            pending=len(waiting),
-            pending_bytes=sum(segment.size for segment in waiting),
             failed=len(report.failed) + len(self._collected.skipped),
             redactions=report.redactions,
         )
         try:
-            send_heartbeat(self._plan.object_store, heartbeat)
+            publish_progress(self._plan, heartbeat)
         except ObjectStoreFailed as failure:
             if not self._is_refused:
                 output.warn(f"the heartbeat was not written: {failure.message}")

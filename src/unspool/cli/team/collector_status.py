@@ -15,7 +15,7 @@ _METRICS = {
     "streams": "Files that were sent.",
     "segments": "Segments that were sent.",
     "lines": "Lines that were sent.",
-    "pending": "Segments that wait to be sent.",
+    "pending": "Parts of segments that wait to be sent.",
     "pending_bytes": "Bytes that wait to be sent.",
 }
 
@@ -49,10 +49,10 @@ def _read_rows(folder: Path) -> list[dict[str, Any]]:
                     "org": org,
                     "device": device,
                     "streams": len(sent),
-                    "segments": sum(stream.sequence for stream in sent),
+                    "segments": state.chain_end().sequence,
                     "lines": sum(stream.lines for stream in sent),
                     "pending": len(waiting),
-                    "pending_bytes": sum(segment.size for segment in waiting),
+                    "pending_bytes": sum(part.size for part in waiting),
                     "confirmed_at": None
                     if last is None
                     else f"{datetime.fromtimestamp(last / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}",

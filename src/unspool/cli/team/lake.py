@@ -94,7 +94,7 @@ def ingest(
     """Read segments into the tables, each line once.
 
     Several ingests can run at the same time, on different machines. Each one also finishes what an interrupted one
-    started. An unreadable segment goes to the table `quarantine` and its stream waits; the exit code is then 4.
+    started. An unreadable segment goes to the table `quarantine` and its device waits; the exit code is then 4.
     """
     require_extras("sql", "team")
     from unspool.collect.lake import IngestJob, IngestReport, IngestShard, run
@@ -129,8 +129,9 @@ def _print_report(report: IngestReport, as_json: bool) -> None:
         bad = [{"name": segment.name, "size": segment.size, "reason": segment.reason} for segment in report.bad]
         click.echo(output.json_line(output.make_document("lake-ingest", {**report._asdict(), "bad": bad})))
         return
-    waiting = f", {report.waiting:,} streams wait for a missing segment" if report.waiting else ""
-    ingested = f"{report.lines:,} lines of {report.segments:,} segments, {units.size(report.bytes)}"
+    waiting = f", {report.waiting:,} devices or streams wait for a missing segment" if report.waiting else ""
+    of = units.amount(report.segments, "segment")
+    ingested = f"{units.amount(report.lines, 'line')} of {of}, {units.size(report.bytes)}"
     output.print_line(f"{ingested}, {report.seconds:.1f} s{waiting}")
     for segment in report.bad:
         output.warn_left_out(segment.name, segment.reason)
@@ -196,8 +197,9 @@ def verify(ctx: click.Context, url: str, source: str, *, full: bool, as_json: bo
         for problem in report.problems:
             output.print_line(f"{problem.what}: {problem.where}: {problem.words}")
         result = f"{len(report.problems):,} problems" if report.problems else "whole"
-        numbers = f"{report.streams:,} streams, {report.segments:,} segments, {report.lines:,} lines"
-        output.print_line(f"{numbers} of {report.devices:,} devices: {result}")
+        things = {"stream": report.streams, "segment": report.segments, "line": report.lines}
+        numbers = ", ".join(units.amount(number, name) for name, number in things.items())
+        output.print_line(f"{numbers} of {units.amount(report.devices, 'device')}: {result}")
     if report.problems:
         ctx.exit(Unreadable.exit_code)
 
@@ -236,7 +238,8 @@ def users(url: str, bound: tuple[str, ...], unbound: tuple[str, ...], as_json: b
 def migrate(url: str, as_json: bool) -> None:
     """Add the columns that came since the lake was created, and say what else has changed.
 
-    An ingest adds columns too. Existing rows do not change.
+    An ingest adds columns too. Existing rows do not change. A store with a chain of segments for each file needs no
+    migration: an ingest reads both layouts, and upgraded collectors continue with one chain for each device.
     """
     require_extras("sql", "team")
     from unspool.collect.lake import LAKE_VERSION, open_lake

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from unspool.client.headless.control_protocol import ControlChannel
-from unspool.client.hooks.answers import HookReply, parse_answer
-from unspool.client.hooks.registry import EVENTS, RegisteredHook
+from unspool.client.hooks.answers import HookCall, HookReply, parse_answer
+from unspool.client.hooks.event_names import EVENTS, why_absent
+from unspool.client.hooks.registry import RegisteredHook
 from unspool.client.prompt.agent_definitions import AgentDefinition, parse_agents
 from unspool.client.tool_result import Json
 from unspool.errors import UsageError
@@ -44,17 +45,18 @@ class CallbackHook:
         self._id = id
         self._channel = channel
 
-    async def call(self, event: str, input: Json, call_id: str | None) -> HookReply:
+    async def call(self, call: HookCall) -> HookReply:
         """Call the function, and return what it answered."""
         began = time.monotonic()
-        request = {"subtype": "hook_callback", "callback_id": self._id, "input": input, "tool_use_id": call_id}
+        fields = {"callback_id": self._id, "input": call.input, "tool_use_id": call.call_id}
+        request = {"subtype": "hook_callback", **fields}
         try:
             async with asyncio.timeout(self.timeout):
                 response = await self._channel.send(request)
         except TimeoutError:
             reply = HookReply(failure=f"it did not answer within {self.timeout:g} s", timed_out=True)
         else:
-            answer = parse_answer(response.response, event)
+            answer = parse_answer(response.response, call.event)
             if response.error is not None:
                 reply = HookReply(failure=response.error)
             else:
@@ -84,7 +86,8 @@ def _parse_hooks(value: Any, channel: ControlChannel) -> Iterator[RegisteredHook
         raise UsageError("`hooks` is not an object")
     for event, groups in value.items():
         if event not in EVENTS:
-            raise UsageError(f"hooks for `{event}` are not supported", hint=f"use one of: {', '.join(EVENTS)}")
+            why = f"hooks for `{str(event)[:40]}` are not supported: {why_absent(event)}"
+            raise UsageError(why, hint=f"use one of: {', '.join(EVENTS)}")
         for group in groups if isinstance(groups, list) else [groups]:
             yield from _parse_group(event, group, channel)
 

@@ -18,8 +18,8 @@ from unspool.client import events
 from unspool.client.headless import control_protocol, stream_json
 from unspool.client.headless.initialize_request import parse_initialization
 from unspool.client.headless.stream_json import StreamJsonEncoder
-from unspool.client.mcp.server_config import normalize_name
 from unspool.client.mcp.servers import ServerState
+from unspool.client.tool import normalize_name
 from unspool.client.tool_result import Json
 from unspool.client.ui import slash_commands
 from unspool.client.ui.input_lines import read_lines

@@ -1,4 +1,4 @@
-"""Parses what a hook answers: its JSON output, or its exit code and plain text.
+"""Defines the call of a hook, and parses what it answers: its JSON output, or its exit code and plain text.
 
 Rules
   1. JSON of another shape than Claude Code's is nonsense (`failure`), and so is a text that begins like an object and
@@ -10,6 +10,7 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -58,6 +59,18 @@ class HookAnswer(msgspec.Struct, frozen=True, rename="camel"):
         return self.hook_specific_output or EventOutput()
 
 
+class HookCall(NamedTuple):
+    """One call of a hook."""
+
+    event: str
+    input: Json
+    """What a command gets on stdin."""
+    call_id: str | None = None
+    """Of the tool call that it is about."""
+    messages: Sequence[Json] = ()
+    """The conversation, for the end of a turn."""
+
+
 class HookReply(NamedTuple):
     """How the call of one hook ended."""
 
@@ -74,6 +87,10 @@ class HookReply(NamedTuple):
     exit_code: int | None = None
     """None: it is no command."""
     milliseconds: int = 0
+    stops: str | None = None
+    """Why the turn ends, where a hook that blocks ends it too."""
+    usages: tuple[tuple[str | None, Json], ...] = ()
+    """The models that it asked, each with the usage of the response."""
 
     @property
     def text(self) -> str:
@@ -95,6 +112,16 @@ def parse_answer(value: object, event: str) -> HookAnswer | str:
     return answer
 
 
+def parse_output(event: str, reply: HookReply, text: str) -> HookReply:
+    """Return a reply with the answer that a JSON text is, or with what is wrong with it."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return reply._replace(failure=f"its answer is not valid JSON: {text[:_MAX_SHOWN]}")
+    answer = parse_answer(value, event)
+    return reply._replace(failure=answer) if isinstance(answer, str) else reply._replace(answer=answer)
+
+
 def parse_exit(event: str, exit_code: int, stdout: str, stderr: str) -> HookReply:
     """Return the reply that the end of a command is."""
     reply = HookReply(stdout=stdout, stderr=stderr, exit_code=exit_code)
@@ -108,11 +135,4 @@ def parse_exit(event: str, exit_code: int, stdout: str, stderr: str) -> HookRepl
     if exit_code != 0:
         return reply._replace(error=f"Failed with non-blocking status code: {said or 'No stderr output'}")
     text = stdout.strip()
-    if not text.startswith("{"):
-        return reply
-    try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return reply._replace(failure=f"its answer is not valid JSON: {text[:_MAX_SHOWN]}")
-    answer = parse_answer(value, event)
-    return reply._replace(failure=answer) if isinstance(answer, str) else reply._replace(answer=answer)
+    return parse_output(event, reply, text) if text.startswith("{") else reply

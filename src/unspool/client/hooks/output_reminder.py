@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from unspool.client.hooks.answers import HookReply
-from unspool.client.tool_result import Json
+from unspool.client.hooks.answers import HookCall, HookReply
 from unspool.client.tools.structured_output import StructuredOutputTool
 
 _MAX_REMINDERS = 2
@@ -19,7 +18,7 @@ class OutputReminder:
         self._tool = tool
         self._reminders = 0
 
-    async def call(self, event: str, input: Json, call_id: str | None) -> HookReply:
+    async def call(self, call: HookCall) -> HookReply:
         """Block the end of the turn if there is no output yet."""
         if self._tool.take_output() is not None or self._reminders >= _MAX_REMINDERS:
             self._reminders = 0

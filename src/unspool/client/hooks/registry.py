@@ -14,18 +14,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from unspool.client.hooks.answers import HookReply
+from unspool.client.hooks.answers import HookCall, HookReply
+from unspool.client.hooks.event_names import GUARD_EVENTS
 from unspool.client.tool_result import Json
 
-EVENTS = (
-    "PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop",
-    "SubagentStart", "SubagentStop", "PreCompact", "Notification", "PermissionRequest",
-)  # fmt: skip
-"""The events that hooks are called for."""
-GUARD_EVENTS = frozenset({"PreToolUse", "PermissionRequest"})
-"""The events whose hooks deny a tool call if they give no answer."""
+if TYPE_CHECKING:
+    from unspool.client.hooks.condition import CallCondition
+
 _PLAIN_TEXT_EVENTS = frozenset({"SessionStart", "UserPromptSubmit"})
 """The events whose plain output the model is told."""
 _NAMES = re.compile(r"[A-Za-z0-9_|]+")
@@ -43,7 +40,7 @@ class Hook(Protocol):
     def timeout(self) -> float:
         """After how many seconds it is given up."""
 
-    async def call(self, event: str, input: Json, call_id: str | None) -> HookReply:
+    async def call(self, call: HookCall) -> HookReply:
         """Call it, and return how that ended; never raises but when it is cancelled."""
 
 
@@ -56,7 +53,7 @@ class UnsupportedHook:
         self.label = label
         self._failure = failure
 
-    async def call(self, event: str, input: Json, call_id: str | None) -> HookReply:
+    async def call(self, call: HookCall) -> HookReply:
         """Answer nothing, and say why."""
         return HookReply(failure=self._failure)
 
@@ -69,6 +66,8 @@ class RegisteredHook(NamedTuple):
     matcher: str = ""
     on_failure: str | None = None
     """`continue` or `block`, where it is said."""
+    condition: CallCondition | None = None
+    """The calls that it is called for, where it says so."""
 
     def matches(self, subject: str) -> bool:
         """Tell whether the hook is called for a tool, or for whatever else the event is about."""
@@ -80,6 +79,10 @@ class RegisteredHook(NamedTuple):
             return re.search(self.matcher, subject) is not None
         except re.error:
             return True  # it may be meant to deny: it is called too often rather than never
+
+    def is_wanted(self, call: HookCall) -> bool:
+        """Tell whether the condition of the hook holds."""
+        return self.condition is None or self.condition.holds(call)
 
     @property
     def blocks_on_failure(self) -> bool:
@@ -108,6 +111,8 @@ class HookVerdict(NamedTuple):
     calls: tuple[Json, ...] = ()
     """The commands that ran, as a stop hook summary has them."""
     errors: tuple[str, ...] = ()
+    usages: tuple[tuple[str | None, Json], ...] = ()
+    """The models that hooks asked, each with the usage of the response."""
 
 
 class HookRegistry:
@@ -129,32 +134,38 @@ class HookRegistry:
         """Return all hooks."""
         return [*self._hooks]
 
-    async def run(
-        self, event: str, subject: str, input: Json, *, call_id: str | None = None, most_seconds: float | None = None
-    ) -> HookVerdict:
+    async def run(self, call: HookCall, subject: str, *, most_seconds: float | None = None) -> HookVerdict:
         """Call the hooks of an event that match a subject, in parallel, and return what they say together."""
-        chosen = [hook for hook in self._hooks if hook.event == event and hook.matches(subject)]
+        event = call.event
+        chosen = [
+            hook for hook in self._hooks if hook.event == event and hook.matches(subject) and hook.is_wanted(call)
+        ]
         if not chosen:
             return HookVerdict()
-        replies = await asyncio.gather(*(_call(hook, input, call_id, most_seconds) for hook in chosen))
+        replies = await asyncio.gather(*(_call(hook, call, most_seconds) for hook in chosen))
         name = f"{event}:{subject}" if subject else event
         parts = [
-            _judge(hook, reply, name, call_id or self._new_id()) for hook, reply in zip(chosen, replies, strict=True)
+            _judge(hook, reply, name, call.call_id or self._new_id())
+            for hook, reply in zip(chosen, replies, strict=True)
         ]
         return _merge(parts)
 
 
-async def _call(registered: RegisteredHook, input: Json, call_id: str | None, most_seconds: float | None) -> HookReply:
+async def _call(registered: RegisteredHook, call: HookCall, most_seconds: float | None) -> HookReply:
     hook = registered.hook
     try:
         async with asyncio.timeout(most_seconds):
-            return await hook.call(registered.event, input, call_id)
+            return await hook.call(call)
     except TimeoutError:
         return HookReply(failure=f"it did not answer within {most_seconds:g} s", timed_out=True)
 
 
 def _judge(registered: RegisteredHook, reply: HookReply, name: str, id: str) -> HookVerdict:
     """Return what one hook says."""
+    return _judge_reply(registered, reply, name, id)._replace(usages=reply.usages)
+
+
+def _judge_reply(registered: RegisteredHook, reply: HookReply, name: str, id: str) -> HookVerdict:
     event, label = registered.event, registered.hook.label
     head = {"hookName": name, "toolUseID": id, "hookEvent": event}
     duration = {"durationMs": reply.milliseconds}
@@ -169,7 +180,7 @@ def _judge(registered: RegisteredHook, reply: HookReply, name: str, id: str) -> 
         notice = f"{name} hook `{label}` failed: {reply.stderr.strip() or reply.error}"
         return HookVerdict(records=(record,), notices=(notice,), calls=(call,), errors=(reply.error,))
     if reply.blocked is not None:
-        return _block(event, name, label, f"[{label}]: {reply.blocked}")._replace(calls=(call,))
+        return _block(event, name, label, f"[{label}]: {reply.blocked}")._replace(calls=(call,), stops=reply.stops)
     verdict = _judge_answer(registered, reply, name)
     # Claude Code writes none for a denied call, nor for callbacks of the SDK.
     if reply.exit_code is not None and verdict.permission != "deny" and not verdict.blocks:
@@ -276,6 +287,7 @@ def _merge(parts: Iterable[HookVerdict]) -> HookVerdict:
             notices=merged.notices + part.notices,
             calls=merged.calls + part.calls,
             errors=merged.errors + part.errors,
+            usages=merged.usages + part.usages,
         )
     return merged
 

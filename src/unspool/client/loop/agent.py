@@ -143,6 +143,7 @@ class ChatAgent:
             session_file=shared.transcript.writer.path,
             queue=self.queue,
             agent_type=definition.name if definition else None,
+            add_usage=self.usage.add,
         )
         self.compaction = CompactionPolicy(
             window=services.make_window(model, settings.window),

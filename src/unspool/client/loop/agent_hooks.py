@@ -10,14 +10,15 @@ Rules
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from unspool.client import events
+from unspool.client.hooks.answers import HookCall
 from unspool.client.hooks.registry import HookRegistry, HookVerdict
 from unspool.client.loop.inbox import EventQueue, JobEnded
 from unspool.client.session.transcript import Transcript
@@ -29,6 +30,23 @@ MAX_STOP_BLOCKS = 8
 """How often in a row stop hooks may send the model back to work."""
 _SESSION_END_SECONDS = 5.0
 """How long leaving may wait for hooks; Claude Code waits 1.5 s."""
+
+
+_WITHOUT_MODE = frozenset({"SessionStart", "SessionEnd", "StopFailure", "PreCompact", "PostCompact", "CwdChanged"})
+"""The events whose input has no permission mode, as measured with Claude Code 2.1.327."""
+
+
+class TypedCommand(NamedTuple):
+    """A command that the user typed and that was expanded to a prompt."""
+
+    name: str
+    arguments: str
+    source: str
+
+    @property
+    def text(self) -> str:
+        """What was typed."""
+        return f"/{self.name} {self.arguments}".rstrip()
 
 
 def as_reminder(text: str) -> str:
@@ -47,6 +65,8 @@ class AgentHooks:
     queue: EventQueue
     agent_type: str | None
     """Of a subagent."""
+    add_usage: Callable[[str | None, Json], object]
+    """Called with each model that hooks asked, and the usage of its response."""
 
     async def before_call(self, tool: str, input: Json, call_id: str) -> HookVerdict:
         """Run the `PreToolUse` hooks of a call."""
@@ -75,18 +95,24 @@ class AgentHooks:
             fields = {"message": message, "notification_type": kind}
             self.queue.start("notification hooks", self._run_in_job("Notification", kind, fields, None))
 
-    async def on_prompt(self, text: str, source: str | None) -> HookVerdict:
-        """Run the hooks of a prompt, and before them those of the session's start where it starts here."""
-        started = HookVerdict()
+    async def on_prompt(
+        self, text: str, source: str | None, command: TypedCommand | None = None
+    ) -> tuple[HookVerdict, str]:
+        """Run the hooks of a prompt, before them those of the session's start, after them those of a typed command.
+
+        Also returns the event whose hooks spoke last: it is the one that blocks, if any does.
+        """
+        said, event = HookVerdict(), "SessionStart"
         if source is not None:
-            started = await self._run_beside("SessionStart", source, {"source": source})
+            said = await self._run_beside("SessionStart", source, {"source": source})
         submitted = await self._run_beside("UserPromptSubmit", "", {"prompt": text})
-        return submitted._replace(
-            contexts=started.contexts + submitted.contexts,
-            records=started.records + submitted.records,
-            notices=started.notices + submitted.notices,
-            stops=submitted.stops if submitted.stops is not None else started.stops,
-        )
+        said, event = _join(said, submitted), "UserPromptSubmit"
+        if command is not None and not said.blocks and said.stops is None:
+            fields = {"expansion_type": "slash_command", "command_name": command.name}
+            fields |= {"command_args": command.arguments, "command_source": command.source, "prompt": text}
+            expanded = await self._run_beside("UserPromptExpansion", command.name, fields)
+            said, event = _join(said, expanded), "UserPromptExpansion"
+        return said, event
 
     async def on_subagent_start(self) -> HookVerdict:
         """Run the `SubagentStart` hooks of this agent."""
@@ -102,6 +128,25 @@ class AgentHooks:
         fields = {"trigger": trigger, "custom_instructions": hint or None}
         return await self._run_in_job("PreCompact", trigger, fields, None)
 
+    async def after_compaction(self, trigger: str, summary: str) -> None:
+        """Run the `PostCompact` hooks, which watch."""
+        fields = {"trigger": trigger, "compact_summary": summary}
+        self._emit_notices(await self._run_beside("PostCompact", trigger, fields))
+
+    async def after_batch(self, calls: Sequence[Json]) -> HookVerdict:
+        """Run the `PostToolBatch` hooks, when all calls of a response have their results."""
+        return await self._run_beside("PostToolBatch", "", {"tool_calls": [*calls]})
+
+    async def on_folder_change(self, earlier: Path) -> None:
+        """Run the `CwdChanged` hooks after a command that changed the folder; they watch."""
+        now = str(self.context.cwd)
+        await self._run_in_job("CwdChanged", "", {"old_cwd": str(earlier), "new_cwd": now}, None)
+
+    async def on_failure(self, kind: str, text: str) -> None:
+        """Run the `StopFailure` hooks of a turn that an error of the API ended, which watch."""
+        fields = {"error": kind, "last_assistant_message": text}
+        self._emit_notices(await self._run_beside("StopFailure", kind, fields))
+
     async def on_stop(self, text: str, *, active: bool) -> HookVerdict:
         """Run the hooks of the end of a turn, and write a summary of them; `active`: one has blocked it before."""
         event = "SubagentStop" if self.agent_type else "Stop"
@@ -116,9 +161,7 @@ class AgentHooks:
 
     async def on_session_end(self, reason: str) -> None:
         """Run the `SessionEnd` hooks."""
-        if self.registry.has("SessionEnd"):
-            input = self._input("SessionEnd", {"reason": reason})
-            await self.registry.run("SessionEnd", reason, input, most_seconds=_SESSION_END_SECONDS)
+        await self._watch("SessionEnd", reason, {"reason": reason})
 
     def write(self, verdict: HookVerdict) -> None:
         """Write what hooks left, and what the model is told, after the last line."""
@@ -153,7 +196,7 @@ class AgentHooks:
         """Run hooks from inside a job; what they leave is written by the turn that takes the event."""
         if not self.registry.has(event):
             return HookVerdict()
-        verdict = await self.registry.run(event, subject, self._input(event, fields), call_id=call_id)
+        verdict = await self._run(HookCall(event, self._input(event, fields), call_id), subject)
         if verdict.records or verdict.notices:
             self.queue.put(events.HookReported(records=verdict.records, notices=verdict.notices))
         return verdict
@@ -162,8 +205,20 @@ class AgentHooks:
         """Run hooks in a job, so that an interrupt ends them, and emit what happens meanwhile."""
         if not self.registry.has(event):
             return HookVerdict()
-        work = self.registry.run(event, subject, self._input(event, fields))
+        messages = self.transcript.conversation.messages if event in ("Stop", "SubagentStop") else ()
+        work = self._run(HookCall(event, self._input(event, fields), None, messages), subject)
         return await self._wait_for(work)
+
+    async def _watch(self, event: str, subject: str, fields: Json) -> None:
+        """Run hooks that only watch, where no turn runs any more."""
+        if self.registry.has(event):
+            await self._run(HookCall(event, self._input(event, fields)), subject, _SESSION_END_SECONDS)
+
+    async def _run(self, call: HookCall, subject: str, most_seconds: float | None = None) -> HookVerdict:
+        verdict = await self.registry.run(call, subject, most_seconds=most_seconds)
+        for model, usage in verdict.usages:
+            self.add_usage(model, usage)
+        return verdict
 
     async def _wait_for(self, work: Coroutine[Any, Any, HookVerdict]) -> HookVerdict:
         job = self.queue.start("hooks", work)
@@ -187,7 +242,7 @@ class AgentHooks:
             "transcript_path": str(self.session_file),
             "cwd": str(context.cwd),
         }
-        if event not in ("SessionStart", "SessionEnd"):
+        if event not in _WITHOUT_MODE:
             input["permission_mode"] = context.mode
         if self.agent_type is not None:
             input |= {"agent_id": envelope.agent_id, "agent_type": self.agent_type}
@@ -203,6 +258,16 @@ def with_contexts(outcome: ToolOutcome, *verdicts: HookVerdict) -> ToolOutcome:
     if not texts:
         return outcome
     return msgspec.structs.replace(outcome, extra=(*outcome.extra, *({"type": "text", "text": text} for text in texts)))
+
+
+def _join(first: HookVerdict, then: HookVerdict) -> HookVerdict:
+    """Return what the hooks of two events say about one prompt."""
+    return then._replace(
+        contexts=first.contexts + then.contexts,
+        records=first.records + then.records,
+        notices=first.notices + then.notices,
+        stops=then.stops if then.stops is not None else first.stops,
+    )
 
 
 def _text_of(outcome: ToolOutcome) -> str:

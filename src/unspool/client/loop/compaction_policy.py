@@ -144,6 +144,7 @@ class CompactionPolicy:
             emit(self._apply(result, trigger))
             if result.summary is not None:
                 await self.hooks.on_compaction_end()
+                await self.hooks.after_compaction(trigger, result.summary)
 
     def _apply(self, result: CompactedMessages, trigger: Trigger) -> events.ContextCompacted:
         if not result.fits:

@@ -21,7 +21,7 @@ from unspool.client import events
 from unspool.client.compaction.token_window import parse_too_long
 from unspool.client.events import Ending
 from unspool.client.hooks.registry import HookVerdict
-from unspool.client.loop.agent_hooks import MAX_STOP_BLOCKS, AgentHooks
+from unspool.client.loop.agent_hooks import MAX_STOP_BLOCKS, AgentHooks, TypedCommand
 from unspool.client.loop.compaction_policy import CompactionPolicy
 from unspool.client.loop.inbox import Emit, EventQueue, Interrupted, ListenerFailed, TurnStopped
 from unspool.client.loop.model_calls import ModelCalls
@@ -47,6 +47,10 @@ class TurnPrompt(NamedTuple):
     """Called before anything else is written."""
     session_source: str | None = None
     """How the session starts with this prompt: `startup` or `resume`; None: it has started already."""
+    typed: str | None = None
+    """What the user typed, without the files and expansions that are sent with it; None: all of the content."""
+    command: TypedCommand | None = None
+    """The command that the content is the expansion of."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -84,6 +88,9 @@ class AgentLoop:
             raise
         except UnspoolError as error:
             self.queue.emit(self._fail(error))
+            if isinstance(error, ApiFailed) and self.hooks.agent_type is None:
+                with suppress(Interrupted):
+                    await self.hooks.on_failure(error.kind or "unknown", f"API Error: {error.message}")
         finally:
             if timer is not None:
                 timer.cancel()
@@ -115,16 +122,17 @@ class AgentLoop:
         compacted: list[events.AnyEvent] = []
         interrupt: Interrupted | None = None
         prompt.prepare()
-        said = text_of(prompt.content)
+        said, spoke_last = text_of(prompt.content) if prompt.typed is None else prompt.typed, ""
         if self.hooks.agent_type is None:
             try:
-                hooked = await self.hooks.on_prompt(said, prompt.session_source)
+                hooked, spoke_last = await self.hooks.on_prompt(said, prompt.session_source, prompt.command)
             except Interrupted as error:
                 hooked, interrupt = HookVerdict(), error
         else:
-            hooked = await self.hooks.on_subagent_start()
+            # They add context; no version of Claude Code lets them refuse an agent.
+            hooked = (await self.hooks.on_subagent_start())._replace(blocks=())
         if hooked.blocks or hooked.stops is not None:
-            self._refuse(said, hooked)
+            self._refuse(said, hooked, spoke_last)
         try:
             if interrupt is None:
                 await self.compaction.before_prompt(prompt.content, compacted.append)
@@ -139,10 +147,10 @@ class AgentLoop:
         if interrupt is not None:
             raise interrupt
 
-    def _refuse(self, said: str, hooked: HookVerdict) -> None:
+    def _refuse(self, said: str, hooked: HookVerdict, event: str) -> None:
         """Write that hooks refused the prompt, and end the turn without it."""
         if hooked.blocks:
-            text = "UserPromptSubmit operation blocked by hook:\n" + "\n".join(hooked.blocks)
+            text = f"{event} operation blocked by hook:\n" + "\n".join(hooked.blocks)
         else:
             text = f"Operation stopped by hook: {hooked.stops}"
         text = f"{text}\n\nOriginal prompt: {said}"

@@ -105,7 +105,8 @@ class ToolRunner:
 
     async def run(self, blocks: Sequence[Json], malformed: Mapping[str, str]) -> None:
         """Run calls, and emit what happens until all have their results; `Interrupted` if the user stops it."""
-        pending = [self._parse_call(block) for block in blocks]
+        made = [self._parse_call(block) for block in blocks]
+        pending = [*made]
         results: dict[str, ToolOutcome] = {id: _malformed_outcome(text) for id, text in malformed.items()}
         self._reasons.clear()
         self.stopped = self.final_text = None
@@ -117,6 +118,8 @@ class ToolRunner:
                     raise Interrupted
             self._write_ready(results, pending)
             self.is_running = False
+            if made and self.stopped is None:
+                await self._run_batch_hooks(made, results)
         except (Interrupted, asyncio.CancelledError, ListenerFailed) as error:
             if not isinstance(error, Interrupted):
                 self.queue.mute()
@@ -148,6 +151,22 @@ class ToolRunner:
                         self.transcript.write_attachment(record)
                 self.queue.emit(cast("events.AnyEvent", item))
 
+    async def _run_batch_hooks(self, made: Sequence[RequestedCall], results: Mapping[str, ToolOutcome]) -> None:
+        """Run the hooks of a response whose calls all have results; one that blocks ends the turn."""
+        calls: list[Json] = [
+            {
+                "tool_name": call.name,
+                "tool_input": call.input,
+                "tool_use_id": call.id,
+                "tool_response": results[call.id].content,
+            }
+            for call in made
+        ]
+        verdict = await self.hooks.after_batch(calls)
+        self.hooks.write(verdict)
+        if verdict.blocks or verdict.stops is not None:
+            self.stopped = verdict.stops if verdict.stops is not None else "\n".join(verdict.blocks)
+
     async def _run_call(self, call: RequestedCall) -> ToolOutcome:
         if call.tool is None:
             text = f"Error: No such tool available: {call.name}"
@@ -162,7 +181,8 @@ class ToolRunner:
         hooked = await self.hooks.before_call(tool.name, call.input, call.id)
         if hooked.stops is not None:
             self.stopped = hooked.stops
-            return with_contexts(self._deny_by_hook(call, "PreToolUse", hooked.stops), hooked)
+            why = hooked.reason if hooked.permission == "deny" else hooked.stops
+            return with_contexts(self._deny_by_hook(call, "PreToolUse", why), hooked)
         if hooked.permission == "deny":
             return with_contexts(self._deny_by_hook(call, "PreToolUse", hooked.reason), hooked)
         if hooked.updated_input is not None:
@@ -175,11 +195,14 @@ class ToolRunner:
         self.queue.put(events.CallBegan(id=call.id, name=call.name, input=allowed.input, target=allowed.target))
         clock = asyncio.get_running_loop().time
         began = clock()
+        folder = self.context.cwd
         outcome = await self.run_tool(tool, allowed.input, self.context, call.id)
         milliseconds = round((clock() - began) * 1000)
         after = await self.hooks.after_call(tool.name, allowed.input, call.id, outcome, milliseconds)
         if after.stops is not None:
             self.stopped = after.stops
+        if self.context.cwd != folder:
+            await self.hooks.on_folder_change(folder)
         return with_contexts(outcome, hooked, after)
 
     async def _ask_permission(
@@ -227,7 +250,7 @@ class ToolRunner:
     ) -> RequestedCall | ToolOutcome | None:
         """Return what `PermissionRequest` hooks decided about a call; None if they did not."""
         if answered.permission == "deny":
-            if answered.interrupts:
+            if answered.interrupts or answered.stops is not None:
                 self.stopped = answered.reason
             return self._deny_by_hook(call, "PermissionRequest", answered.reason)
         if answered.permission != "allow":

@@ -4,6 +4,7 @@
     local     .claude.json, `projects` → folder → `mcpServers`
     project   .mcp.json of the folder or above it in its repository
     user      .claude.json, `mcpServers`
+    plugin    .mcp.json or the manifest of a plugin that acts; its servers are called `plugin:PLUGIN:SERVER`
 
 Rules
   1. A server of `.mcp.json` is used only in a trusted folder, and only if it was approved: by the user when asked, or
@@ -13,6 +14,7 @@ Rules
      read.
   3. A file or a server that is not understood is named, and the others are used all the same. What `--mcp-config`
      gives has to be right: the user has just written it.
+  4. Servers of plugins need no approval, as in Claude Code: the user has enabled the plugin.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unspool.client.mcp.approvals import FolderApprovals
-from unspool.client.mcp.server_config import Scope, ServerConfig, normalize_name, parse_server
+from unspool.client.mcp.server_config import Scope, ServerConfig, parse_server
+from unspool.client.tool import normalize_name
 from unspool.errors import UnspoolError, UsageError
 from unspool.files import atomic
 
@@ -50,6 +53,14 @@ class ConfigScope(NamedTuple):
     trusted: bool
     sources: tuple[str, ...] | None = None
     """Of user, project and local; None: all."""
+
+
+class PluginServers(NamedTuple):
+    """The servers of one plugin, as they are configured."""
+
+    plugin: str
+    root: Path
+    servers: Mapping[str, Any]
 
 
 class McpConfiguration(NamedTuple):
@@ -80,7 +91,11 @@ class SettingsAnswers(NamedTuple):
 
 
 def find_servers(
-    scope: ConfigScope, flags: McpFlags, settings: Sequence[Mapping[str, Any]], approvals: FolderApprovals
+    scope: ConfigScope,
+    flags: McpFlags,
+    settings: Sequence[Mapping[str, Any]],
+    approvals: FolderApprovals,
+    plugins: Iterable[PluginServers] = (),
 ) -> McpConfiguration:
     """Return the servers that a chat uses, and those that its user has to be asked about."""
     found: dict[str, ServerConfig] = {}
@@ -90,6 +105,8 @@ def find_servers(
         own = _read_own_file(scope, problems)
         of_folder = _folder_entry(own, scope.root)
         answers = SettingsAnswers.collect([*settings, of_folder])
+        for plugin in plugins:
+            found |= _parse_plugin(plugin, scope.environment, problems)
         if _is_wanted(scope, "user"):
             found |= _parse_all(own.get("mcpServers"), "user", scope.environment, problems)
         if _is_wanted(scope, "project"):
@@ -195,6 +212,18 @@ def _parse_all(
         except UsageError as error:
             problems.append(error.message)
     return found
+
+
+def _parse_plugin(
+    plugin: PluginServers, environment: Mapping[str, str], problems: list[str]
+) -> dict[str, ServerConfig]:
+    """Return the servers of a plugin, which find its folder in `CLAUDE_PLUGIN_ROOT`."""
+    root = {"CLAUDE_PLUGIN_ROOT": str(plugin.root)}
+    named = {f"plugin:{plugin.plugin}:{name}": value for name, value in plugin.servers.items()}
+    parsed = _parse_all(named, "plugin", {**environment, **root}, problems)
+    return {
+        name: msgspec.structs.replace(server, variables={**root, **server.variables}) for name, server in parsed.items()
+    }
 
 
 def _parse_flag(given: str, scope: ConfigScope) -> dict[str, ServerConfig]:

@@ -6,7 +6,8 @@ Rules
   2. The SDK's client is entered and left by one task: its cancel scopes demand that. Calls come from other tasks. Each
      waits for its answer and for the end of that task, whichever comes first.
   3. A server that has ended is started again by the next call, at most three times in a session.
-  4. The handshake is `initialize`, which every server knows. No sampling and no questions to the user are offered.
+  4. The handshake is `initialize`, which every server knows. Its requests for answers of the model (sampling) are
+     refused; those to the user are passed on (`elicitation.py`).
 """
 
 from __future__ import annotations
@@ -14,22 +15,26 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from unspool.client.mcp.connection_end import ConnectionEnd, ServerEnded, TransportContext
+from unspool.client.mcp.elicitation import ElicitationRequests
 from unspool.client.mcp.offers import MAX_LISTED, ServerOffers, parse_prompts, parse_resources, parse_tools
 from unspool.client.mcp.server_config import ServerConfig
+from unspool.client.mcp.sign_in import SIGN_IN_SECONDS, SignInFailed, can_sign_in, kept_provider, open_sign_in
 from unspool.client.mcp.transports import open_transport
 from unspool.client.tool_result import Json
 from unspool.display import clean_line
 
 if TYPE_CHECKING:
+    import httpx2
+    import mcp_types as types
     from mcp.client.session import ClientSession
 
-Status: TypeAlias = Literal["pending", "connected", "failed", "disabled"]
+Status: TypeAlias = Literal["pending", "connected", "failed", "disabled", "needs-auth"]
 _T = TypeVar("_T")
 _START_MS = 30_000
 _CALL_MS = 100_000_000
@@ -38,6 +43,8 @@ _MAX_PAGES = 50
 _MAX_PROBLEM = 300
 _SESSION_UNKNOWN = 404
 """The HTTP status with which a server that was started again refuses an earlier session."""
+_NO_LOGIN = (401, 403)
+"""The HTTP statuses with which a server refuses whoever has not signed in."""
 _STOP_SECONDS = 5.0
 """How long to wait for a server that is stopped; its process is ended after two."""
 
@@ -58,15 +65,18 @@ class ServerConnection:
         self._settled = asyncio.Event()
         """Set when the start has succeeded or failed."""
         self._session: ClientSession | None = None
+        self._show_address: Callable[[str], None] | None = None
+        """Gets the address of a sign-in; None: nobody was asked to sign in."""
+        self._questions = ElicitationRequests(server.name, context.form_user)
         self._restarts = 0
         self._restarting = asyncio.Lock()
         """Held while it is started again: calls may run side by side."""
         self._changed = asyncio.Event()
         """Set when the server says that what it offers has changed."""
 
-    def start(self) -> None:
-        """Begin to connect."""
-        self.status, self.problem = "pending", ""
+    def start(self, show_address: Callable[[str], None] | None = None) -> None:
+        """Begin to connect; with `show_address` also sign in, where the server asks for it."""
+        self.status, self.problem, self._show_address = "pending", "", show_address
         self._end, self._settled, self._changed = ConnectionEnd(), asyncio.Event(), asyncio.Event()
         self._task = asyncio.create_task(self._supervise(self._end, self._settled))
 
@@ -88,12 +98,12 @@ class ServerConnection:
                 await asyncio.wait({task}, timeout=_STOP_SECONDS)
         self.status = status
 
-    async def reconnect(self) -> None:
+    async def reconnect(self, show_address: Callable[[str], None] | None = None) -> None:
         """Disconnect and connect again; return when that has succeeded or failed."""
         async with self._restarting:
             await self.stop("pending")
             self._restarts = 0
-            self.start()
+            self.start(show_address)
         await self.wait_settled()
 
     async def call_tool(self, name: str, input: Json, on_progress: Callable[[Json], None]) -> Json:
@@ -137,6 +147,10 @@ class ServerConnection:
     async def _ask(self, what: str, request: Callable[[ClientSession], Awaitable[_T]]) -> _T:
         """Send a request, and return its answer; a `ServerEnded` says why there is none."""
         await self._ensure_connected()
+        with self._questions.during_call():
+            return await self._send(what, request)
+
+    async def _send(self, what: str, request: Callable[[ClientSession], Awaitable[_T]]) -> _T:
         session, task, end = self._session, self._task, self._end
         assert session is not None
         assert task is not None
@@ -190,6 +204,7 @@ class ServerConnection:
         """Run the connection, and say why it ended."""
         job = asyncio.create_task(self._run(end, settled))
         seconds = _start_seconds(self._context.environment)
+        seconds += 0 if self._show_address is None else SIGN_IN_SECONDS
         try:
             waiting = asyncio.ensure_future(settled.wait())
             await asyncio.wait({job, waiting}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -204,7 +219,7 @@ class ServerConnection:
             raise
         finally:
             self._session = None
-            self.status = "failed"
+            self.status = "needs-auth" if end.http_status in _NO_LOGIN and can_sign_in(self.server) else "failed"
             self.problem = self._describe_job(job, end)
             end.event.set()
             settled.set()
@@ -212,19 +227,33 @@ class ServerConnection:
     async def _run(self, end: ConnectionEnd, settled: asyncio.Event) -> None:
         # In a thread: to import the SDK takes most of a second, and a terminal should take keys meanwhile.
         await asyncio.to_thread(importlib.import_module, "mcp")
-        from mcp.client.client import Client
-
         # Without a handler of ours, what the SDK logs of a server would be printed, as the server wrote it.
         for name in ("mcp", "client", "httpx2", "httpcore2"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
-        transport = open_transport(self.server, self._context, end)
+        async with self._open_auth() as auth:
+            await self._run_client(open_transport(self.server, self._context, end, auth), end, settled)
+
+    @asynccontextmanager
+    async def _open_auth(self) -> AsyncIterator[httpx2.Auth | None]:
+        """Yield what signs requests: with the tokens of an earlier sign-in, or with those of one that follows now."""
+        environment = self._context.environment
+        if self._show_address is not None and can_sign_in(self.server):
+            async with open_sign_in(self.server, environment, self._show_address) as provider:
+                yield provider
+        else:
+            yield kept_provider(self.server, environment)
+
+    async def _run_client(self, transport: Any, end: ConnectionEnd, settled: asyncio.Event) -> None:
+        from mcp.client.client import Client
+
         client = Client(
             transport,
             mode="legacy",
             cache=None,
             client_info=_client_info(),
             list_roots_callback=self._list_roots,
+            elicitation_callback=self._answer_question,
             message_handler=self._handle_message,
         )
         async with client:
@@ -295,6 +324,16 @@ class ServerConnection:
         listed = {"roots": [{"uri": root.as_uri(), "name": root.name or "root"}]}
         return types.ListRootsResult.model_validate(listed)
 
+    async def _answer_question(self, context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
+        import mcp_types as types
+
+        end = self._end
+        answer = await self._questions.answer(_to_json(params))
+        if self._questions.is_flooding:
+            end.end("it asked the user again and again")
+        content: dict[str, Any] | None = None if answer.content is None else {**answer.content}
+        return types.ElicitResult(action=answer.action, content=content)
+
     async def _handle_message(self, message: Any) -> None:
         method = getattr(message, "method", None) or getattr(getattr(message, "root", None), "method", None)
         if isinstance(method, str) and method.endswith("/list_changed"):
@@ -306,10 +345,27 @@ class ServerConnection:
         error = None if job.cancelled() else job.exception()
         if end.reason or error is None:
             return self._describe_end(end)
-        return _with_errors(describe_error(error), end)
+        if (failed := _find_sign_in_failure(error)) is not None:
+            return f"the sign-in failed: {failed}"
+        return self._describe_error(describe_error(error), end)
+
+    def _describe_error(self, text: str, end: ConnectionEnd) -> str:
+        if end.http_status in _NO_LOGIN and can_sign_in(self.server):
+            return (
+                f"it needs a login (HTTP status {end.http_status}): type `/mcp login {self.server.name}` in a terminal"
+            )
+        return _with_errors(text, end)
 
     def _describe_end(self, end: ConnectionEnd) -> str:
-        return _with_errors(end.reason or "it closed the connection", end)
+        return self._describe_error(end.reason or "it closed the connection", end)
+
+
+def _find_sign_in_failure(error: BaseException) -> str | None:
+    """Return why a sign-in failed, if that is what an error is about."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    is_ours = isinstance(error, SignInFailed) or type(error).__module__.startswith("mcp.client.auth")
+    return describe_error(error) if is_ours else None
 
 
 def describe_error(error: BaseException) -> str:
@@ -342,7 +398,7 @@ def _take_exception(job: asyncio.Future[Any]) -> None:
 
 
 def _with_errors(text: str, end: ConnectionEnd) -> str:
-    if end.http_status in (401, 403):
+    if end.http_status in _NO_LOGIN:
         return f"it needs a login (HTTP status {end.http_status}): give it a token in `headers` of its configuration"
     if end.http_status is not None:
         text = f"{text} (HTTP status {end.http_status})"

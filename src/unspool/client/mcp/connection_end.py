@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
 
+    from unspool.client.mcp.elicitation import FormUser
+
     Streams: TypeAlias = tuple[
         MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
     ]
@@ -37,6 +39,8 @@ class TransportContext(NamedTuple):
     root: Path
     send_control: SendControl | None = None
     """None: there is no program at the other end."""
+    form_user: FormUser | None = None
+    """Who answers the questions of servers; None: nobody."""
 
 
 class ConnectionEnd:

@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from unspool.client.mcp.server_config import ServerConfig, normalize_name
+from unspool.client.mcp.server_config import ServerConfig
+from unspool.client.tool import normalize_name
 from unspool.client.tool_result import Json
 from unspool.display import clean, clean_line
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from unspool.client.mcp.server_config import normalize_name
 from unspool.client.session.writer import write_private_file
+from unspool.client.tool import normalize_name
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import Json, ToolFailed, ToolOutcome
 from unspool.client.tools.content.media import make_image_block

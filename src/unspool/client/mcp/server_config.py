@@ -19,12 +19,12 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from unspool.client.tool import normalize_name
 from unspool.errors import UsageError
 
-Scope: TypeAlias = Literal["user", "project", "local", "flag"]
+Scope: TypeAlias = Literal["user", "project", "local", "flag", "plugin"]
 Transport: TypeAlias = Literal["stdio", "http", "sse", "sdk"]
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w{0,200})(?::-([^}]*))?\}", re.ASCII)
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _TRANSPORTS: dict[str, Transport] = {
     "stdio": "stdio",
     "http": "http",
@@ -59,11 +59,6 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     def target(self) -> str:
         """What is started or reached, in one line."""
         return " ".join([self.command, *self.arguments]) if self.transport == "stdio" else self.url
-
-
-def normalize_name(name: str) -> str:
-    """Return a name with `_` for what the API does not allow in names of tools, as Claude Code writes it."""
-    return _NOT_IN_NAMES.sub("_", name)
 
 
 def parse_server(name: str, value: Any, scope: Scope, environment: Mapping[str, str]) -> ServerConfig:

@@ -3,20 +3,22 @@
 Nothing here imports the SDK: a chat without servers does not load it.
 
 Rules
-  1. Servers start side by side. A turn of a script waits until each has started or failed; a terminal waits shortly.
+  1. Servers start side by side. A turn waits until each has started or failed; in a terminal, Esc ends the wait.
   2. What is wrong with a server is one line, and said once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from unspool.client.mcp.config_files import McpConfiguration
-from unspool.client.mcp.server_config import ServerConfig, normalize_name
+from unspool.client.mcp.server_config import ServerConfig
+from unspool.client.tool import normalize_name
 from unspool.client.tool_result import Json
-from unspool.errors import NotFound
+from unspool.display import clean_line
+from unspool.errors import NotFound, Refused
 
 if TYPE_CHECKING:
     from unspool.client.mcp.connection import ServerConnection, Status
@@ -73,6 +75,10 @@ class McpServers:
             for wait in late:
                 wait.cancel()
 
+    def pending_names(self) -> str:
+        """Return the names of the servers that still start, in one line."""
+        return clean_line(", ".join(one.server.name for one in self._connections.values() if one.status == "pending"))
+
     async def close(self) -> None:
         """Disconnect from all servers."""
         stopping = [asyncio.ensure_future(one.stop()) for one in self._connections.values()]
@@ -82,6 +88,18 @@ class McpServers:
     async def reconnect(self, name: str) -> None:
         """Connect to a server again; return when that has succeeded or failed."""
         await self._find(name).reconnect()
+
+    async def sign_in(self, name: str, show_address: Callable[[str], None]) -> ServerState:
+        """Sign in to a server, and connect to it; return its state when that has succeeded or failed."""
+        from unspool.client.mcp.sign_in import can_sign_in
+
+        connection = self._find(name)
+        if not can_sign_in(connection.server):
+            raise Refused(
+                f"the MCP server `{connection.server.name}` has no sign-in", hint="only http and sse servers do"
+            )
+        await connection.reconnect(show_address)
+        return next(state for state in self.states() if state.server is connection.server)
 
     async def disable(self, name: str) -> None:
         """Disconnect from a server for the rest of the session."""
@@ -106,7 +124,7 @@ class McpServers:
         """Return what went wrong with servers and was not returned before."""
         found = []
         for one in self._connections.values():
-            if one.status == "failed":
+            if one.status in ("failed", "needs-auth"):
                 found.append(f"MCP server `{one.server.name}` is not connected: {one.problem}")
             found += one.offers.problems
         fresh = [problem for problem in dict.fromkeys(found) if problem not in self._told]

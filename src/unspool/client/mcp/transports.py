@@ -37,13 +37,15 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def open_transport(server: ServerConfig, context: TransportContext, end: ConnectionEnd) -> AsyncIterator[Streams]:
+async def open_transport(
+    server: ServerConfig, context: TransportContext, end: ConnectionEnd, auth: httpx2.Auth | None = None
+) -> AsyncIterator[Streams]:
     """Connect to a server, and yield the stream of its messages and the stream for ours."""
     if server.transport == "sdk":
         async with _open_control(server, context, end) as streams:
             yield streams
         return
-    opened = _open_http(server, end) if server.transport != "stdio" else open_process(server, context, end)
+    opened = _open_http(server, end, auth) if server.transport != "stdio" else open_process(server, context, end)
     async with opened as (receive, send), _MessageGuard(receive, send, end).open() as streams:
         yield streams
 
@@ -91,8 +93,10 @@ class _MessageGuard:
 
 
 @asynccontextmanager
-async def _open_http(server: ServerConfig, end: ConnectionEnd) -> AsyncIterator[tuple[Any, Any]]:
-    """Connect to a server over HTTP."""
+async def _open_http(
+    server: ServerConfig, end: ConnectionEnd, auth: httpx2.Auth | None
+) -> AsyncIterator[tuple[Any, Any]]:
+    """Connect to a server over HTTP, with what signs its requests."""
     from mcp.client.sse import sse_client
     from mcp.client.streamable_http import streamable_http_client
     from mcp.shared._httpx_utils import create_mcp_http_client
@@ -102,12 +106,20 @@ async def _open_http(server: ServerConfig, end: ConnectionEnd) -> AsyncIterator[
         if (response.status_code >= 400 and response.request.method == "POST") or server.transport == "sse":
             end.http_status = response.status_code if response.status_code >= 400 else None
 
+    signing = auth
+
+    async def check_address(request: httpx2.Request) -> None:
+        from unspool.client.mcp.sign_in import check_request
+
+        await check_request(request, server)
+
     def make_client(
         headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
     ) -> httpx2.AsyncClient:
-        client = create_mcp_http_client(headers=headers, timeout=timeout, auth=auth)
+        client = create_mcp_http_client(headers=headers, timeout=timeout, auth=signing)
         client.headers["accept-encoding"] = "identity"
-        client.event_hooks = {"request": [], "response": [note_status, _bound_body]}
+        checks = [] if signing is None else [check_address]
+        client.event_hooks = {"request": checks, "response": [note_status, _bound_body]}
         return client
 
     if server.transport == "sse":

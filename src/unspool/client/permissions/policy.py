@@ -4,6 +4,8 @@ Rules
   1. Only rules allow. The contents of files, results and prompts are never looked at here.
   2. A rule that is kept as sandboxed allows a command only if the command runs in the sandbox: not where none works,
      and not if the command is to run outside of it.
+  3. A resource of an MCP server is read without asking, as in Claude Code 2.1.327. But a rule that denies the server,
+     or asks about it, holds for its resources too; there it holds for tools only.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from unspool.client.command_sandbox import CommandSandbox
 from unspool.client.permissions.kept_rules import FolderRules, KeptRules
 from unspool.client.permissions.paths import PathsOnDisk
 from unspool.client.permissions.settings import add_local_rule, local_settings_file
+from unspool.client.tool import normalize_name
 from unspool.client.tool_context import ToolContext
 from unspool.errors import UsageError
 from unspool.permissions import (
@@ -64,11 +67,29 @@ class PermissionPolicy:
         """Decide whether a call may be made."""
         return self._decide(tool, input, context)[0]
 
+    def _rule_about_server(self, tool: str, input: Json) -> RuleDecision | None:
+        """Return the decision of a rule about the MCP server that a resource is of; None if there is none."""
+        if tool != "ReadMcpResourceTool":
+            return None
+        server = f"mcp__{normalize_name(str(input.get('server', '')))}__"
+        kinds: tuple[tuple[Literal["deny", "ask"], Iterable[PermissionRule]], ...] = (
+            ("deny", self.settings.rules.deny),
+            ("ask", self.settings.rules.ask),
+        )
+        for behaviour, rules in kinds:
+            for rule in rules:
+                if rule.specifier is None and rule.tool.startswith("mcp__") and rule.covers_tool(server, forbids=True):
+                    why = f"the rule `{rule.text}` is about its server"
+                    return RuleDecision(behaviour=behaviour, why=why, rule=rule.text, source=rule.source)
+        return None
+
     def _decide(self, tool: str, input: Json, context: ToolContext) -> tuple[RuleDecision, list[PartDecision]]:
         # A mode that the settings forbid does not act, however it got into the context.
         mode = "default" if self.settings.mode_problem(context.mode) else context.mode
         check = CallCheck(self._rules(), PathsOnDisk(context), mode=mode, trusted=self.trusted)
         decision, parts = decide_call(check, tool, input)
+        if decision.behaviour == "allow" and (ruled := self._rule_about_server(tool, input)) is not None:
+            return (msgspec.structs.replace(ruled, behaviour="deny") if mode == "dontAsk" else ruled), parts
         if decision.behaviour == "allow":
             why = self._sandbox_problem(input) if decision.sandbox is not None else None
             return (decision, parts) if why is None else self._decide_by_rules_alone(check, decision, why, input)

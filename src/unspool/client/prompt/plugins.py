@@ -2,12 +2,13 @@
 
     <plugin>/.claude-plugin/plugin.json     its name
     <plugin>/commands, agents, skills, output-styles, hooks/hooks.json
+    <plugin>/.mcp.json, or `mcpServers` of plugin.json: its MCP servers
 
 Rules
   1. An installed plugin acts if the settings that act enable it (`enabledPlugins`): those of a folder only if it is
      trusted. A folder of `--plugin-dir` acts, as its user says so.
   2. Plugins are read, never installed or updated. What cannot be read is reported.
-  3. Hooks of a plugin find its folder in `CLAUDE_PLUGIN_ROOT`.
+  3. Hooks and MCP servers of a plugin find its folder in `CLAUDE_PLUGIN_ROOT`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from unspool.errors import UnspoolError, UsageError
 from unspool.files import read_whole
 
 _MAX_BYTES = 1024 * 1024
+_ROOT = "${CLAUDE_PLUGIN_ROOT}"
 
 
 class LoadedPlugins(NamedTuple):
@@ -68,12 +70,43 @@ def read_plugin_hooks(plugin: Plugin) -> tuple[Json, tuple[str, ...]]:
     return {"hooks": _with_root(hooks, plugin.root)}, ()
 
 
+def read_plugin_servers(plugin: Plugin) -> tuple[Json, tuple[str, ...]]:
+    """Return the MCP servers of a plugin as they are configured, and what is wrong with its files."""
+    manifest = plugin.root / ".claude-plugin" / "plugin.json"
+    named = (_read_object(manifest) or {}).get("mcpServers") if manifest.is_file() else None
+    found: Json = {}
+    problems: list[str] = []
+    for source in (".mcp.json", named):
+        if source is None or (source == ".mcp.json" and not (plugin.root / source).is_file()):
+            continue
+        servers = _read_servers(plugin.root, source) if isinstance(source, str) else source
+        if isinstance(servers, dict):
+            found |= servers
+        else:
+            problems.append(f"cannot read the MCP servers of the plugin `{plugin.name}`")
+    return found, tuple(problems)
+
+
+def _read_servers(root: Path, name: str) -> Any:
+    """Return the servers in a file of a plugin; None if there are none that can be read."""
+    path = (root / name).resolve()
+    document = _read_object(path) if path.is_relative_to(root) else None
+    # Both forms are in use: with and without `mcpServers` around the servers.
+    return None if document is None else document.get("mcpServers", document)
+
+
 def _with_root(value: Any, root: Path) -> Any:
     """Return hooks whose commands find the folder of their plugin; a path must not become part of a command."""
     match value:
         case dict():
             changed = {key: _with_root(inner, root) for key, inner in value.items()}
-            if isinstance(command := value.get("command"), str):
+            command, arguments = value.get("command"), value.get("args")
+            if isinstance(command, str) and isinstance(arguments, list):  # no shell reads these
+                changed["command"] = command.replace(_ROOT, str(root))
+                changed["args"] = [
+                    item.replace(_ROOT, str(root)) if isinstance(item, str) else item for item in arguments
+                ]
+            elif isinstance(command, str):
                 changed["command"] = f"export CLAUDE_PLUGIN_ROOT={shlex.quote(str(root))}; {command}"
             return changed
         case list():

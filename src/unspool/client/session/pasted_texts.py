@@ -7,7 +7,7 @@ Rules
   1. What is sent and written to the session is the whole text. The prompt, the screen and `history.jsonl` show the
      placeholder.
   2. A placeholder whose text is not known is a text like any other.
-  3. The pasted path of a picture becomes `[Image #1]`: the picture is sent with the prompt.
+  3. The pasted path of a picture becomes `[Image #1]`, and so does a picture itself: it is sent with the prompt.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class PastedTexts:
 
     def __init__(self) -> None:
         self.by_number: dict[int, str] = {}
-        self._pictures: dict[int, Path] = {}
+        self._pictures: dict[int, Path | bytes] = {}
 
-    def add_picture(self, path: Path) -> str:
-        """Keep the path of a pasted picture, and return its placeholder."""
+    def add_picture(self, picture: Path | bytes) -> str:
+        """Keep a pasted picture or its path, and return its placeholder."""
         number = len(self._pictures) + 1
-        self._pictures[number] = path
+        self._pictures[number] = picture
         return f"[Image #{number}]"
 
-    def find_pictures(self, text: str) -> list[Path]:
-        """Return the pictures whose placeholders are in a text."""
+    def find_pictures(self, text: str) -> list[Path | bytes]:
+        """Return the pictures, or their paths, whose placeholders are in a text."""
         numbers = dict.fromkeys(int(number) for number in _PICTURE.findall(text))
         return [self._pictures[number] for number in numbers if number in self._pictures]
 

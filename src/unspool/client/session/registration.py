@@ -58,6 +58,15 @@ class SessionRegistration:
         with suppress(Unwritable):
             write_private_file(self._path, msgspec.json.encode(entry))
 
+    @contextmanager
+    def waiting(self, reason: str) -> Iterator[None]:
+        """Say that the session waits for its user, until the `with` ends."""
+        self.write_status("waiting", reason)
+        try:
+            yield
+        finally:
+            self.write_status("busy")
+
     def remove(self) -> None:
         """Remove the entry."""
         with suppress(OSError):
@@ -76,26 +85,18 @@ class AnnouncedUser:
 
     async def ask_permission(self, request: PermissionRequest, decision: RuleDecision) -> PermissionAnswer:
         """Ask whether a tool call may run."""
-        with self._waiting("permission prompt"):
+        with self._registration.waiting("permission prompt"):
             return await self._user.ask_permission(request, decision)
 
     async def ask_questions(self, questions: tuple[UserQuestion, ...]) -> dict[str, str] | None:
         """Ask questions of the model."""
-        with self._waiting("input needed"):
+        with self._registration.waiting("input needed"):
             return await self._user.ask_questions(questions)
 
     async def approve_plan(self, plan: str) -> PermissionAnswer:
         """Ask whether a plan is approved."""
-        with self._waiting("permission prompt"):
+        with self._registration.waiting("permission prompt"):
             return await self._user.approve_plan(plan)
-
-    @contextmanager
-    def _waiting(self, reason: str) -> Iterator[None]:
-        self._registration.write_status("waiting", reason)
-        try:
-            yield
-        finally:
-            self._registration.write_status("busy")
 
 
 def git_branch(folder: Path) -> str:

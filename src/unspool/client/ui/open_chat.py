@@ -20,11 +20,11 @@ from unspool.client.chat import Chat
 from unspool.client.command_sandbox import CommandSandbox
 from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
 from unspool.client.hooks.registry import HookRegistry, RegisteredHook
-from unspool.client.hooks.settings import HookSource, LoadedHooks, load_hooks
+from unspool.client.hooks.settings import HookServices, HookSource, LoadedHooks, load_hooks
 from unspool.client.loop.agent import Services
 from unspool.client.loop.command_calls import CommandCalls
 from unspool.client.mcp.approvals import ServerApprovals
-from unspool.client.mcp.config_files import ConfigScope, McpConfiguration, McpFlags, find_servers
+from unspool.client.mcp.config_files import ConfigScope, McpConfiguration, McpFlags, PluginServers, find_servers
 from unspool.client.mcp.servers import McpServers
 from unspool.client.permissions.kept_rules import KeptRules
 from unspool.client.permissions.policy import PermissionPolicy
@@ -35,7 +35,7 @@ from unspool.client.prompt.custom_commands import CustomCommand, load_custom_com
 from unspool.client.prompt.definition_files import Definitions, Plugin
 from unspool.client.prompt.instructions import MAX_TOTAL_CHARACTERS, InstructionScope
 from unspool.client.prompt.output_styles import DEFAULT_STYLE, OutputStyle, choose_style, load_output_styles
-from unspool.client.prompt.plugins import load_plugins, read_plugin_hooks
+from unspool.client.prompt.plugins import load_plugins, read_plugin_hooks, read_plugin_servers
 from unspool.client.prompt.skills import load_skills
 from unspool.client.prompt.system_prompt import SystemPrompt
 from unspool.client.prompt.text.system_prompt_text import PromptEnvironment
@@ -53,6 +53,7 @@ from unspool.permissions import decode_settings
 
 if TYPE_CHECKING:
     from unspool.client.mcp.connection_end import SendControl
+    from unspool.client.mcp.elicitation import FormUser
     from unspool.client.protocols import UserInterface
     from unspool.client.tools.structured_output import StructuredOutputTool
 
@@ -127,14 +128,16 @@ def _load_documents(settings: ChatSettings, runtime: ChatRuntime, *, trusted: bo
     return [HookSource(file.source, decode_settings(data, file.path)) for file, data in found]
 
 
-def _load_hooks(documents: list[HookSource], plugins: Sequence[Plugin], runtime: ChatRuntime) -> LoadedHooks:
+def _load_hooks(
+    documents: list[HookSource], plugins: Sequence[Plugin], runtime: ChatRuntime, model_name: str
+) -> LoadedHooks:
     sources: list[HookSource] = [*documents]
     problems: list[str] = []
     for plugin in plugins:
         hooks, wrong = read_plugin_hooks(plugin)
         sources.append(HookSource(f"plugin {plugin.name}", hooks))
         problems += wrong
-    loaded = load_hooks(sources, runtime.environment, runtime.cwd.resolve())
+    loaded = load_hooks(sources, HookServices(runtime.environment, runtime.cwd.resolve(), runtime.model, model_name))
     return loaded._replace(problems=(*loaded.problems, *problems))
 
 
@@ -187,11 +190,12 @@ async def open_chat_from_settings(
     given_agents: Sequence[AgentDefinition] = (),
     *,
     send_control: SendControl | None = None,
+    form_user: FormUser | None = None,
 ) -> OpenedChat:
     """Open a chat with the permissions, agents, hooks, commands and system prompt of its settings.
 
     `given_agents` are agents that a program defines; they go before those of files. `send_control` reaches the MCP
-    servers of a program.
+    servers of a program; `form_user` answers the questions of MCP servers.
     """
     root, trusted = runtime.cwd.resolve(), is_trusted(settings, runtime)
     rules = load_permissions(settings, runtime, trusted=trusted)
@@ -204,11 +208,11 @@ async def open_chat_from_settings(
     agents = agents._replace(by_name={**agents.by_name, **{agent.name: agent for agent in given_agents}})
     commands = load_custom_commands(runtime.config, root, trusted=trusted, plugins=folders)
     skills = _load_skills(settings, runtime, folders, trusted=trusted)
-    hooks = _load_hooks(documents, folders, runtime)
+    hooks = _load_hooks(documents, folders, runtime, settings.model)
     styles = load_output_styles(runtime.config, root, trusted=trusted, plugins=folders)
     style, style_problems = choose_style(values, styles)
     system_prompt = _system_prompt(settings, runtime, style, trusted=trusted)
-    servers = find_mcp_servers(settings, runtime, trusted=trusted)
+    servers = find_mcp_servers(settings, runtime, folders, trusted=trusted)
     structured = _structured_output(settings)
 
     async def load_skill(skill: CustomCommand, arguments: str, context: ToolContext) -> str:
@@ -229,7 +233,7 @@ async def open_chat_from_settings(
         is_hidden=rules.make_hidden_filter(root, runtime.environment),
         sandbox=rules.sandbox,
         hooks=HookRegistry((*hooks.hooks, *_output_hooks(structured)), runtime.new_id),
-        mcp=_make_servers(servers, runtime, send_control),
+        mcp=_make_servers(servers, runtime, send_control, form_user),
         is_denied=rules.is_denied,
     )
     chat = await Chat.open(start, settings, runtime, user, services)
@@ -275,14 +279,20 @@ def _skill_tools(skills: Definitions[CustomCommand], rules: PermissionPolicy, lo
     return (SkillTool(tuple(skills.by_name.values()), load),) if listed else ()
 
 
-def find_mcp_servers(settings: ChatSettings, runtime: ChatRuntime, *, trusted: bool) -> McpConfiguration:
+def find_mcp_servers(
+    settings: ChatSettings, runtime: ChatRuntime, plugins: Sequence[Plugin] = (), *, trusted: bool
+) -> McpConfiguration:
     """Return the MCP servers of a chat, and those of `.mcp.json` that its user has not been asked about."""
     root = runtime.cwd.resolve()
     found, _ = read_settings(runtime.config, root, trusted=trusted, selection=_selection(settings))
     scope = ConfigScope(runtime.config, root, runtime.environment, trusted, settings.setting_sources)
     flags = McpFlags(settings.mcp_configs, settings.strict_mcp)
     answers = [decode_settings(data, file.path) for file, data in found]
-    configured = find_servers(scope, flags, answers, server_approvals(runtime).read(root))
+    read = [(plugin, *read_plugin_servers(plugin)) for plugin in plugins]
+    brought = [PluginServers(plugin.name, plugin.root, servers) for plugin, servers, _ in read]
+    configured = find_servers(scope, flags, answers, server_approvals(runtime).read(root), brought)
+    wrong = [problem for _, _, problems in read for problem in problems]
+    configured = configured._replace(problems=(*configured.problems, *wrong))
     if not configured.servers:
         return configured
     from unspool.extras import require_extras
@@ -303,12 +313,15 @@ def server_approvals(runtime: ChatRuntime) -> ServerApprovals:
     return ServerApprovals(data_folder(runtime.environment))
 
 
-def _make_servers(configured: McpConfiguration, runtime: ChatRuntime, send_control: SendControl | None) -> McpServers:
+def _make_servers(
+    configured: McpConfiguration, runtime: ChatRuntime, send_control: SendControl | None, form_user: FormUser | None
+) -> McpServers:
     if not configured.servers:
         return McpServers(configured)
     from unspool.client.mcp.connection_end import TransportContext
 
-    return McpServers(configured, TransportContext(runtime.environment, runtime.cwd.resolve(), send_control))
+    context = TransportContext(runtime.environment, runtime.cwd.resolve(), send_control, form_user)
+    return McpServers(configured, context)
 
 
 def load_permissions(

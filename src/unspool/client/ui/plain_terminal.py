@@ -81,6 +81,10 @@ class PlainTerminal:
         """Print the text: here it cannot be put into the prompt."""
         self.show(f"it was: {clean_line(text)}\n")
 
+    def insert(self, text: str) -> None:
+        """Print the text: here it cannot be put into the prompt."""
+        self.fill(text)
+
     async def run_program(self, words: Sequence[str]) -> int:
         """Start a program and wait for it."""
         import subprocess
@@ -97,6 +101,8 @@ class PlainTerminal:
             while True:
                 self._show_options(prompt)
                 line = await self._read_answer()
+                if prompt.multiple and (numbers := _parse_numbers(line, len(prompt.options))):
+                    return ChoiceResult(numbers)
                 if not prompt.filters:
                     key, _, text = line.partition(" ")
                     chosen = prompt.press(key)
@@ -127,3 +133,11 @@ class PlainTerminal:
             return await self._answer
         finally:
             self._answer = None
+
+
+def _parse_numbers(line: str, count: int) -> tuple[int, ...]:
+    """Return the options that a line such as `1, 3` names, by index; none if one of them does not exist."""
+    words = line.replace(",", " ").split()
+    if not all(word.isascii() and word.isdecimal() and len(word) < 4 and 0 < int(word) <= count for word in words):
+        return ()
+    return tuple(sorted({int(word) - 1 for word in words}))

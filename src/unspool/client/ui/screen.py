@@ -11,6 +11,7 @@ Alt-Enter, Ctrl-J     a new line
 paste                 a long text is shown as a placeholder and sent whole; pasted again, it is shown
 Esc, Ctrl-C           interrupt what runs; Ctrl-C clears what was typed, and twice leaves
 Esc Esc               go back to an earlier prompt
+Ctrl-V                insert the picture in the clipboard
 Ctrl-O                show a long output in full, the newest first
 Ctrl-B                move the running command to the background
 shift-tab             the next permission mode
@@ -249,6 +250,8 @@ class PromptScreen:
             return
         if key in ("escape", "c-c"):
             self._finish_question(None)
+            if key == "c-c":
+                self._host.interrupt()
         else:
             query = self._question.query
             if result := self._question.press(key):
@@ -301,6 +304,11 @@ class PromptScreen:
             buffer.cursor_position = buffer.text.find(text) + len(text)
         else:
             buffer.insert_text(folded)
+
+    def insert(self, text: str) -> None:
+        """Insert a text into the prompt, where the cursor is."""
+        self._session.default_buffer.insert_text(text)
+        self._session.app.invalidate()
 
     def ctrl_c(self) -> None:
         """Interrupt what runs, or clear what was typed, or leave if it is pressed again."""
@@ -376,7 +384,10 @@ class PromptScreen:
             key = f" ({option.key})" if option.key else ""
             detail = f"  {clean_line(words)}" if (words := question.detail(index)) else ""
             style = "class:cursor" if index == question.cursor else ""
-            lines.append((style, f"{mark} {box}{number}{clean_line(option.label)}{key}{detail}"))
+            head = f"{mark} {box}{number}"
+            # A long label is cut before its letter, which would be lost at the edge of the screen.
+            label = _cut(clean_line(option.label), self.width - len(head) - len(key))
+            lines.append((style, f"{head}{label}{key}{detail}"))
         shown, count = len(question.window()), len(question.visible)
         if not shown:
             lines.append(("class:tail", "  nothing matches"))
@@ -475,6 +486,10 @@ def make_key_bindings(screen: PromptScreen, host: Terminal) -> KeyBindings:
     def _(event: KeyPressEvent) -> None:
         screen.paste(event.data)
 
+    @keys.add("c-v", filter=~asking)
+    def _(event: KeyPressEvent) -> None:
+        host.paste_picture()
+
     @keys.add("c-o")
     def _(event: KeyPressEvent) -> None:
         host.unfold()
@@ -499,7 +514,7 @@ def _add_question_keys(keys: KeyBindings, screen: PromptScreen) -> None:
     """Let keys answer a question, and do nothing else while one is open."""
     asking = Condition(lambda: screen.is_asking)
     names = {"up": "up", "down": "down", "c-p": "up", "c-n": "down", "enter": "enter", "escape": "escape", " ": "space"}
-    names |= {"backspace": "backspace"}
+    names |= {"backspace": "backspace", "c-c": "c-c"}
 
     # Eager, so that no other binding sees a key that is meant for the question.
     @keys.add(Keys.Any, filter=asking, eager=True)

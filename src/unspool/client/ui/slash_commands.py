@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from unspool.client import events
+from unspool.client.loop.agent_hooks import TypedCommand
 from unspool.client.loop.command_calls import CommandCalls
 from unspool.client.loop.inbox import Emit
 from unspool.client.prompt.custom_commands import CustomCommand, split_words
@@ -47,7 +48,7 @@ TERMINAL_COMMANDS = {
     "context": "show how full the context is",
     "model": "switch to another model: /model [NAME]",
     "permissions": "list the permission rules and their sources: /permissions [WORDS]",
-    "mcp": "show the MCP servers; /mcp reconnect NAME, /mcp disable NAME",
+    "mcp": "show the MCP servers; /mcp login NAME, /mcp reconnect NAME, /mcp disable NAME",
     "sandbox": "show what commands can do without approval",
     "init": "let the model look at this project and write CLAUDE.md",
     "memory": "edit the instructions for the model (CLAUDE.md)",
@@ -103,6 +104,8 @@ Put into it, in at most 100 lines:
 Write only what you have seen in the files. No general advice, no list of all files, nothing that anybody would do
 anyway.
 $ARGUMENTS"""
+_SETTINGS = {"user": "userSettings", "project": "projectSettings"}
+"""What Claude Code calls the sources of commands."""
 _BUILT_IN = {"init": CustomCommand("init", "built in", Path("init.md"), _INIT_PROMPT)}
 """Commands of ours that are expanded and sent as a prompt; one of the user with the same name goes before."""
 
@@ -171,7 +174,8 @@ async def _run_prompt(opened: OpenedChat, prompt: str | list[Json], emit: Emit) 
         await _run_custom_command(opened, command, command_arguments(prompt), emit)
     elif (name := command_name(prompt)) in opened.chat.services.mcp.prompts():
         expansion = await _expand_server_prompt(opened, name, command_arguments(prompt))
-        await opened.chat.turn(_format_command_line(name, command_arguments(prompt)), emit, expansion)
+        typed = TypedCommand(name, command_arguments(prompt), "mcp")
+        await opened.chat.turn(_format_command_line(name, typed.arguments), emit, expansion, typed)
     else:
         mentioned = [*await _read_mentioned_files(opened, prompt), *await _read_mentioned_resources(opened, prompt)]
         await opened.chat.turn(prompt, emit, mentioned or None)
@@ -183,7 +187,8 @@ async def _run_custom_command(opened: OpenedChat, command: CustomCommand, argume
         if command.model and command.model != "inherit":
             chat.set_model(resolve_model(command.model))
         text = await _calls(opened).expand(command, arguments)
-        await chat.turn(_format_command_line(command.name, arguments), emit, [{"type": "text", "text": text}])
+        typed = TypedCommand(command.name, arguments, _SETTINGS.get(command.source, command.source))
+        await chat.turn(_format_command_line(command.name, arguments), emit, [{"type": "text", "text": text}], typed)
     finally:
         if chat.model != model:
             chat.set_model(model)

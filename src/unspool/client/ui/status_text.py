@@ -19,7 +19,7 @@ MODES = {
     "bypassPermissions": "never asks",
     "dontAsk": "does what rules allow, never asks",
 }
-_SERVER_MARKS = {"connected": "✔", "pending": "…", "failed": "✘", "disabled": "-"}
+_SERVER_MARKS = {"connected": "✔", "pending": "…", "failed": "✘", "disabled": "-", "needs-auth": "!"}
 
 
 def footer_text(chat: Chat) -> str:
@@ -107,6 +107,8 @@ def _describe_server(state: ServerState) -> str:
     head = (
         f"{_SERVER_MARKS[state.status]} {clean_line(state.server.name)}  {state.server.transport}, {state.server.scope}"
     )
+    if state.status == "needs-auth":
+        return f"{head}, needs sign-in: /mcp login {clean_line(state.server.name)}"
     if state.status == "failed":
         return f"{head}, failed: {clean_line(state.problem)}"
     if state.status != "connected":

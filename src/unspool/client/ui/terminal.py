@@ -23,6 +23,7 @@ from unspool.client import events
 from unspool.client.background_tasks import BackgroundTask
 from unspool.client.chat import Chat
 from unspool.client.config import ChatOptions, ChatRuntime, SessionStart
+from unspool.client.mcp.elicitation import FormAnswer, FormUser, ServerAddress, ServerForm
 from unspool.client.permissions.settings import SettingsSelection
 from unspool.client.permissions.trust import find_acting_files
 from unspool.client.prompt.agent_definitions import parse_agents
@@ -35,6 +36,7 @@ from unspool.client.ui.commands.interface_settings import InterfaceSettings, loa
 from unspool.client.ui.commands.mcp_servers import ask_approvals
 from unspool.client.ui.commands.tasks import describe_end
 from unspool.client.ui.drawing.status_line import StatusLine
+from unspool.client.ui.form_dialog import FormDialog
 from unspool.client.ui.open_chat import (
     OpenedChat,
     find_mcp_servers,
@@ -54,8 +56,8 @@ from unspool.permissions import RuleDecision
 _MAX_PICTURE_BYTES = 32 * 1024 * 1024
 MODES = ("default", "acceptEdits", "plan")
 """The permission modes that shift-tab goes through."""
-MCP_SECONDS = 3.0
-"""How long a turn waits for MCP servers that still start; their tools come with a later request then."""
+_MCP_NOTICE_SECONDS = 1.0
+"""How long a turn waits for MCP servers that still start before the user is told that it does."""
 
 
 class Surface(Protocol):
@@ -89,6 +91,9 @@ class Surface(Protocol):
 
     def fill(self, text: str) -> None:
         """Put a text into the prompt, where it can be changed and sent."""
+
+    def insert(self, text: str) -> None:
+        """Insert a text into the prompt, where the cursor is."""
 
     async def choose(self, prompt: ChoicePrompt) -> ChoiceResult | None:
         """Let the user choose; None if they cancel."""
@@ -215,6 +220,7 @@ class Terminal:
         """Commands that run beside a turn."""
         self.interface = InterfaceSettings()
         self.surface = surface(self)
+        self._forms = FormDialog(self.surface, self.renderer)
         self.status_line = StatusLine(lambda: self.surface.show(""))
         self.event_renderer = EventRenderer(
             self.surface.show, self.renderer, fold=self.surface.pasted.fold_known, withdraw=self.surface.withdraw
@@ -276,9 +282,7 @@ class Terminal:
         if self._opened is not None:
             self.chat.pasted.update(self.surface.pasted.by_number)
         if self._since is not None and slash_commands.command_name(text) in slash_actions.IMMEDIATE:
-            job = asyncio.ensure_future(self._run_aside(text))
-            self._asides.add(job)
-            job.add_done_callback(self._asides.discard)
+            self.run_beside(self._run_aside(text))
         elif self._since is None or text.startswith(("/", "!")) or self.surface.pasted.find_pictures(text):
             if self._since is not None:
                 self.surface.queued.append(text)
@@ -290,6 +294,12 @@ class Terminal:
                 self.surface.show(self.renderer().error(error.message, error.hint))
             else:
                 self.surface.queued.append(text)
+
+    def run_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something while the chat goes on, until the terminal is left."""
+        job = asyncio.ensure_future(work)
+        self._asides.add(job)
+        job.add_done_callback(self._asides.discard)
 
     def interrupt(self) -> bool:
         """End what runs; return whether anything did."""
@@ -310,6 +320,20 @@ class Terminal:
         """Move the commands that run to the background."""
         if self._opened is not None and not self.chat.context.tasks.move_to_background():
             self.surface.show(self.renderer().notice("no command runs that could be moved to the background"))
+
+    def paste_picture(self) -> None:
+        """Put the picture in the clipboard into the prompt."""
+        self.run_beside(self._paste_picture())
+
+    async def _paste_picture(self) -> None:
+        from unspool.client.session.clipboard_picture import read_clipboard_picture
+
+        try:
+            picture = await read_clipboard_picture(self.environment)
+        except UnspoolError as error:
+            self.surface.show(self.renderer().error(error.message, error.hint))
+        else:
+            self.surface.insert(self.surface.pasted.add_picture(picture))
 
     def rewind(self) -> None:
         """Let the user choose an earlier prompt to go back to."""
@@ -445,7 +469,12 @@ class Terminal:
         """Open another chat and close the one before."""
         user = TerminalUser(self.surface, self.renderer, self.interrupt)
         opened = await open_chat_from_settings(
-            start, self.options.settings, self._runtime, user, tuple(parse_agents(self.options.agents))
+            start,
+            self.options.settings,
+            self._runtime,
+            user,
+            tuple(parse_agents(self.options.agents)),
+            form_user=FormUser(self._ask_form, self._forms.tell),
         )
         # Only now: if the new chat could not be opened, the old one stays.
         if self._opened is not None:
@@ -458,6 +487,10 @@ class Terminal:
         self.surface.show(status_text.greeting_text(opened.chat, self.renderer()))
         if start.resume is not None:
             self.surface.show(render_last_turns(find_session.read_session(opened.chat.path), self.renderer()))
+
+    async def _ask_form(self, request: ServerForm | ServerAddress) -> FormAnswer:
+        with self.chat.waiting_for_user():
+            return await self._forms.ask(request)
 
     def _show_task_end(self, task: BackgroundTask) -> None:
         """Show at once that something has ended in the background; the model is told at its next request."""
@@ -528,10 +561,7 @@ class Terminal:
     async def _run_turn(self, prompt: str) -> None:
         self._since = time.monotonic()
         try:
-            servers = self.chat.services.mcp
-            await servers.wait_started(MCP_SECONDS)
-            for problem in servers.take_problems():
-                self.surface.show(self.renderer().notice(problem))
+            await self._wait_for_servers()
             await slash_commands.run_turn(self.opened, self._add_pictures(prompt), self._show_event)
         finally:
             self._since = None
@@ -539,6 +569,25 @@ class Terminal:
             self._refresh_status_line()
             # Not later: who has just seen the end of a turn may be reading it.
             self.surface.call_user("waits for you", later=False)
+
+    async def _wait_for_servers(self) -> None:
+        """Wait for MCP servers that still start: the model would take their tools for missing."""
+        servers = self.chat.services.mcp
+        await servers.wait_started(_MCP_NOTICE_SECONDS)
+        if pending := servers.pending_names():
+            words = f"still connecting to {pending} (MCP); Esc sends the prompt without their tools"
+            self.surface.show(self.renderer().notice(words))
+            self._job = asyncio.ensure_future(servers.wait_started())
+            try:
+                await self._job
+            except asyncio.CancelledError:
+                if not self._job.cancelled():  # the terminal itself is closing
+                    self._job.cancel()
+                    raise
+            finally:
+                self._job = None
+        for problem in servers.take_problems():
+            self.surface.show(self.renderer().notice(problem))
 
     def _add_pictures(self, prompt: str) -> str | list[Json]:
         """Return a prompt with the pictures whose placeholders are in it."""
@@ -548,12 +597,14 @@ class Terminal:
         from unspool.client.tools.content.media import make_image_block
 
         blocks: list[Json] = [{"type": "text", "text": prompt}]
-        for path in pictures:
+        for picture in pictures:
             try:
-                blocks.append(make_image_block(read_start(path, _MAX_PICTURE_BYTES)).block)
+                data = picture if isinstance(picture, bytes) else read_start(picture, _MAX_PICTURE_BYTES)
+                blocks.append(make_image_block(data).block)
             except InvalidToolCall as error:
+                shown = "the pasted picture" if isinstance(picture, bytes) else f"`{picture}`"
                 raise UsageError(
-                    f"cannot send `{path}`: {error}", hint="send a smaller picture, as PNG or JPEG"
+                    f"cannot send {shown}: {error}", hint="send a smaller picture, as PNG or JPEG"
                 ) from None
         return blocks
 

@@ -1,15 +1,19 @@
-"""Keeps the segments of a stream together in one object of the lake, so that a round fetches only what is new.
+"""Keeps the segments or parts of a stream together in one object of the lake, so that a round fetches only what is new.
 
-    bundles/<stream id>
+    bundles/<stream id>    segments of a stream with a chain of its own
+    parts/<stream id>      parts of a stream in the chain of its device
 
 Rules
-  1. A bundle is a cache. It has objects of the object store, byte for byte, by their names. What it lacks is fetched
-     from there, also if it is missing or damaged. The chain of a stream is checked in the same way in either case.
-  2. It is written again when `_LOOSE` segments are not in it: for the old segments of a stream a round makes at most
-     that many requests and one more, however many segments there are.
-  3. It is written after the rows. A failure or a kill before costs only requests.
+  1. A bundle is a cache. It has objects of the object store, byte for byte, by their names, or parts in their order.
+     What it lacks is fetched from there, also if it is missing or damaged. The chain of a stream is checked in the same
+     way in either case.
+  2. A bundle of segments is written again when `_LOOSE` segments are not in it: for the old segments of a stream a
+     round makes at most that many requests and one more, however many there are. A bundle of parts is written whenever
+     its stream has grown: no old segment is fetched.
+  3. A bundle of segments is written after the rows, one of parts before them: what it has more than the tables is left
+     out when it is read. A failure or a kill costs only requests.
   4. Only segments that were read and fit into their chain are bundled: a damaged one may be repaired under its name.
-  5. Streams that have not grown for days are not bundled: they are read once.
+  5. Streams that have not grown for days are not bundled, nor are those of few parts: they are read once.
   6. `lake vacuum` removes the bundles of streams that have not grown for long.
 """
 
@@ -22,18 +26,24 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from unspool.collect.lake.streams import SegmentChain
+from unspool.collect.lake.streams import SegmentChain, StoredPart
 from unspool.collect.object_store import SegmentStore
 from unspool.errors import ObjectStoreFailed
+from unspool.store.archive import compress, decompress_at_most, frame_errors
 
-FOLDER = "bundles"
+FOLDER, PARTS_FOLDER = "bundles", "parts"
 _LOOSE = 8
 _AT_ONCE = 8
 _RECENT = timedelta(days=2)
 _LARGEST = 64 * 1024 * 1024
 """Bytes of a stream's segments up to which they are bundled: a bundle is written as a whole."""
 
+_LARGEST_TEXT = 1 << 30
+FEW_PARTS = 4
+"""A stream of so many parts has no bundle before it grows."""
+
 _decoder = msgspec.msgpack.Decoder(dict[str, bytes])
+_parts_decoder = msgspec.msgpack.Decoder(list[StoredPart])
 
 
 def read_bundles(object_store: SegmentStore, streams: Iterable[SegmentChain]) -> dict[str, bytes]:
@@ -66,10 +76,32 @@ def write_bundles(
 
 def remove_bundles(object_store: SegmentStore, before: datetime, *, really: bool) -> int:
     """Remove the bundles that were written before a time; return how many. Without `really` only count them."""
-    old = [listed.name for listed in object_store.names(FOLDER) if listed.modified < before]
+    listed = (one for folder in (FOLDER, PARTS_FOLDER) for one in object_store.names(folder))
+    old = [one.name for one in listed if one.modified < before]
     for name in old if really else ():
         object_store.delete(name)
     return len(old)
+
+
+def read_part_bundle(object_store: SegmentStore, id: str) -> list[StoredPart]:
+    """Return the first parts of a stream; none if it has no bundle, or a damaged one."""
+    data = object_store.get(f"{PARTS_FOLDER}/{id}")
+    try:
+        text = decompress_at_most(data, _LARGEST_TEXT) if data else b"\x90"
+    except frame_errors():
+        return []
+    try:
+        return _parts_decoder.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return []
+
+
+def write_part_bundle(object_store: SegmentStore, id: str, parts: Iterable[StoredPart]) -> None:
+    """Write the parts of a stream, from the first one on."""
+    data = compress(msgspec.msgpack.encode(list(parts)), 1)
+    if len(data) <= _LARGEST:
+        with suppress(ObjectStoreFailed):
+            object_store.overwrite(f"{PARTS_FOLDER}/{id}", data)
 
 
 def _read_bundle(object_store: SegmentStore, id: str) -> dict[str, bytes]:

@@ -1,19 +1,20 @@
-"""Ingests a batch of streams: adds their lines and derived rows to the tables, once.
+"""Ingests a batch of devices and streams: adds their lines and derived rows to the tables, once.
 
 Rules
-  1. Lines come first. The commit that adds those of a stream records a transaction (the stream, the number of its last
-     segment) on the very snapshot that was checked for it: of two ingests that add the same lines, Delta refuses one,
-     which reads again.
+  1. Lines come first: `side_files` if there are any for it, then `entries`. The commit that adds those of a device
+     records a transaction (how far its chain is in the table; `chains.py`) on the very snapshot that was checked for
+     it: of two ingests that add the same lines, Delta refuses one, which reads again. A stream with a chain of its own
+     has a transaction of its own.
   2. All other rows of a stream are derived from all its segments and replace those that were there. That can be
      repeated at any time; `sources` is written last and says how far it was done, so the next ingest finishes what a
-     killed one began.
+     killed one began. So a chain is read from where `sources` is.
   3. Derived tables are guarded by a lock for each quarter of a device: a transaction whose number every commit raises.
      An ingest that finds it raised since it began starts again, so older rows never replace newer ones.
   4. A lock whose number differs between the first and the last table was left by a killed ingest, or belongs to one
      that is running: then every stream may have rows already.
-  5. A stream waits behind a gap or a bad segment. Other streams do not.
+  5. A device waits behind a gap or a bad segment of its chain, a stream behind one of its own. Others do not.
   6. `quarantine` has one row for each bad object. The row of an object that is fine by now, or gone, is deleted.
-  7. Old segments of a stream come from its bundle (`bundles.py`), not from the object store.
+  7. Old parts of a stream come from its bundle (`bundles.py`), not from the object store.
   8. If two ingests write `quarantine` at once, one of them does it, and the other in its next round.
 """
 
@@ -25,9 +26,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
 from typing import NamedTuple
+from zlib import crc32
 
 from unspool.collect.lake.billing import DeviceLock, update_billing
 from unspool.collect.lake.bundles import read_bundles, write_bundles
+from unspool.collect.lake.chains import (
+    ChainMark,
+    ChainReader,
+    SpooledChain,
+    WholeStream,
+    chain_app,
+    chain_versions,
+    read_mark,
+    read_parts,
+)
 from unspool.collect.lake.derive import DerivedStream, RowBuffer, derive_stream
 from unspool.collect.lake.lake import (
     CommitConflict,
@@ -37,11 +49,11 @@ from unspool.collect.lake.lake import (
     devices_predicate,
     streams_predicate,
 )
-from unspool.collect.lake.streams import BadSegment, SegmentChain, fetch_segments, follow_chain
+from unspool.collect.lake.streams import BadSegment, ReadSegment, SegmentChain, fetch_segments, follow_chain
 from unspool.collect.lake.tables import DERIVED, LINES, lake_tables, tables_filled_by
 from unspool.collect.lake.users import with_bound_user
-from unspool.collect.object_store import SegmentStore
-from unspool.collect.segments import parse_segment_name
+from unspool.collect.object_store import ListedObject, SegmentStore
+from unspool.collect.segments import parse_device_segment_name, parse_segment_name
 from unspool.errors import ObjectStoreFailed
 from unspool.store.columns import LINE_KINDS, to_record_batch
 
@@ -50,13 +62,15 @@ STEPS = ("listed", "read", "lines", "begun", "derived", "answered", "counted", "
 for each table of it."""
 
 LANES = 4
-"""The streams of a device are divided into so many parts; each part belongs to one worker."""
+"""Devices, and the streams of a device that have own chains, are divided into so many parts, one for each worker."""
 
 _FIRST_TABLE, _LAST_TABLE = DERIVED[0], "sources"
 _ATTEMPTS = 40
 _BATCH_BYTES = 24 * 1024 * 1024
 """Bytes of segments in a batch: some hundred megabytes of lines."""
 _BATCH_STREAMS = 1000
+_AT_ONCE = 16
+"""Streams of which all parts are held at once, and objects that are fetched in parallel."""
 _PARALLEL_TABLES = 2
 """Tables that are written in parallel."""
 
@@ -70,6 +84,8 @@ class IngestOptions(NamedTuple):
     """The parts of each device that are ingested."""
     again: bool = False
     """Whether to derive rows anew even without new segments."""
+    note_size: Callable[[str, int], None] = lambda _, __: None
+    """Called with a device and the bytes of the parts of a stream that was derived."""
     users: Mapping[str, str] = {}
     """By device (`org/device`): the user that it is bound to."""
 
@@ -78,7 +94,7 @@ class IngestReport(NamedTuple):
     """The counts of a batch, or of one or more rounds."""
 
     streams: int = 0
-    """Streams with new segments."""
+    """Streams with new lines."""
     segments: int = 0
     lines: int = 0
     bytes: int = 0
@@ -86,7 +102,7 @@ class IngestReport(NamedTuple):
     conflicts: int = 0
     """How often another ingest was faster."""
     waiting: int = 0
-    """Streams that wait behind a gap."""
+    """Devices and streams that wait behind a gap."""
     bad: tuple[BadSegment, ...] = ()
     seconds: float = 0.0
 
@@ -104,13 +120,51 @@ class IngestReport(NamedTuple):
         )
 
 
+class ChainSlice(NamedTuple):
+    """New segments of a device, of which nothing has been read."""
+
+    home: str
+    segments: list[ListedObject]
+
+
+class IngestBatch(NamedTuple):
+    """What is ingested together."""
+
+    streams: Sequence[SegmentChain] = ()
+    """Streams with chains of their own."""
+    chains: Sequence[ChainSlice] = ()
+    spooled: tuple[SpooledChain, frozenset[str]] | None = None
+    """A device whose rows are derived anew, and those of its streams that are in this batch."""
+
+    @property
+    def homes(self) -> list[str]:
+        """The devices."""
+        spooled = [self.spooled[0].home] if self.spooled else []
+        homes = {*spooled, *(stream.home for stream in self.streams), *(one.home for one in self.chains)}
+        return sorted(homes)
+
+
+class PendingStream(NamedTuple):
+    """A stream whose rows are to be derived."""
+
+    id: str
+    home: str
+    reads: list[ReadSegment]
+    since: int
+    """Its lines up to this segment or part are in the tables."""
+
+
 class _Progress(NamedTuple):
     """How far the streams of a batch are in the tables before it begins."""
 
     lines: dict[str, int]
     """By stream: the last segment whose lines are in the tables."""
     derived: dict[str, int]
-    """By stream: the last segment that is in all tables."""
+    """By stream: the last segment or part that is in all tables."""
+    chains: dict[str, ChainMark]
+    """By device: how far its chain is in all tables."""
+    chain_versions: dict[str, dict[str, int]]
+    """By table and transaction: how far chains are in it."""
     locks: dict[str, int]
     """By lock: its highest number in any table."""
     unfinished: frozenset[str]
@@ -127,18 +181,43 @@ def lane_of_stream(stream: str) -> int:
     return int(stream[0], 16) % LANES
 
 
-def split_into_batches(streams: Sequence[SegmentChain]) -> Iterator[list[SegmentChain]]:
+def lane_of_device(home: str) -> int:
+    """Return the part of the devices that a device belongs to."""
+    # Not its bucket, which decides the shard: then each shard would have one worker.
+    return crc32(f"lane {home}".encode()) % LANES
+
+
+def split_into_batches(streams: Sequence[SegmentChain]) -> Iterator[IngestBatch]:
     """Yield streams in batches; those of a device follow each other, so that few batches share a lock."""
     batch: list[SegmentChain] = []
     size = 0
     for stream in sorted(streams, key=lambda chain: (chain.org, chain.device, chain.id)):
         if batch and (size + stream.size > _BATCH_BYTES or len(batch) == _BATCH_STREAMS):
-            yield batch
+            yield IngestBatch(streams=batch)
             batch, size = [], 0
         batch.append(stream)
         size += stream.size
     if batch:
-        yield batch
+        yield IngestBatch(streams=batch)
+
+
+def split_chains(chains: Mapping[str, Sequence[ListedObject]]) -> Iterator[IngestBatch]:
+    """Yield the new segments of devices in batches; those of a device are in order, in one batch or several."""
+    batch, size = list[ChainSlice](), 0
+    for home in sorted(chains):
+        held: list[ListedObject] = []
+        for listed in chains[home]:
+            if size and size + listed.size > _BATCH_BYTES:
+                yield IngestBatch(chains=[*batch, ChainSlice(home, held)] if held else batch)
+                batch, held, size = [], [], 0
+            held.append(listed)
+            size += listed.size
+        batch.append(ChainSlice(home, held))
+        if len(batch) == _BATCH_STREAMS:
+            yield IngestBatch(chains=batch)
+            batch, size = [], 0
+    if batch:
+        yield IngestBatch(chains=batch)
 
 
 def find_pending(lake: Lake, streams: Sequence[SegmentChain], *, again: bool = False) -> list[SegmentChain]:
@@ -164,22 +243,36 @@ def read_progress(lake: Lake) -> dict[str, int]:
 def ingest_batch(
     lake: Lake,
     object_store: SegmentStore,
-    streams: Sequence[SegmentChain],
+    batch: IngestBatch,
     options: IngestOptions,
     bad: list[BadSegment],
 ) -> IngestReport:
-    """Bring the tables up to date with some streams; each line is added once, however many ingests run."""
-    for attempt in range(_ATTEMPTS):
+    """Bring the tables up to date with a batch; each line is added once, however many ingests run."""
+    conflicts = 0
+    while conflicts < _ATTEMPTS:
         bad_in_attempt: list[BadSegment] = []
         try:
-            ingested = _Attempt(lake, object_store, options, is_first=attempt == 0).run(streams, bad_in_attempt)
+            ingested = _Attempt(lake, object_store, options, is_first=conflicts == 0).run(batch, bad_in_attempt)
         except CommitConflict:
-            _back_off(attempt)
+            _back_off(conflicts)
+            conflicts += 1
+            continue
+        except _BrokenChain as broken:
+            bad.append(broken.bad)
+            batch = batch._replace(chains=[chain for chain in batch.chains if chain.home != broken.home])
             continue
         bad += bad_in_attempt
-        return ingested._replace(conflicts=attempt)
+        return ingested._replace(conflicts=conflicts)
     message = f"too many concurrent writers on the lake at `{lake.url}`"
     raise ObjectStoreFailed(message, hint="no data is lost; try again, or run fewer ingests at once")
+
+
+class _BrokenChain(Exception):
+    """A stream in the chain of a device lacks an earlier part: nothing of the device can be ingested."""
+
+    def __init__(self, home: str, bad: BadSegment) -> None:
+        super().__init__(home)
+        self.home, self.bad = home, bad
 
 
 class _Attempt:
@@ -190,24 +283,29 @@ class _Attempt:
         self._rows = RowBuffer()
         self._numbers: dict[str, dict[str, int]] = {}
         """By table: the number of each lock, as it was before anything was read."""
+        self._marks: dict[str, ChainMark] = {}
+        """By device: how far its chain was read."""
+        self._is_spooled = False
+        """Whether rows are derived anew, without new lines."""
+        self._own: dict[str, int] = {}
+        """By stream: how many segments its own chain has, if their lines come now."""
+        self._segments = 0
 
-    def run(self, streams: Sequence[SegmentChain], bad: list[BadSegment]) -> IngestReport:
+    def run(self, batch: IngestBatch, bad: list[BadSegment]) -> IngestReport:
         """Add the lines of a batch and derive its other rows."""
         # Before any segment is read: an ingest that is slower than another must notice that it was overtaken.
-        progress = self._read_progress(streams)
-        bundled = {} if self._options.again else read_bundles(self._lake.object_store, streams)
-        derived, segments, objects = [], 0, fetch_segments(self._object_store, streams, bundled)
+        progress = self._read_progress(batch.homes)
+        bundled = {} if self._options.again else read_bundles(self._lake.object_store, batch.streams)
+        objects = fetch_segments(self._object_store, batch.streams, bundled)
         readable: list[tuple[SegmentChain, int]] = []
-        for stream in streams:
-            reads = list(follow_chain(objects.get, stream, bad))
-            added, finished = progress.lines.get(stream.id, 0), progress.derived.get(stream.id, 0)
-            # With fewer segments than the tables know, some have gone: nothing may be derived from the rest.
-            if len(reads) < max(added, finished, 1) or (len(reads) == added == finished and not self._options.again):
-                continue
-            readable.append((stream, len(reads)))
-            reads = with_bound_user(reads, self._options.users.get(stream.home))
-            derived.append(derive_stream(reads, stream.id, added, self._rows))
-            segments += len(reads) - added
+        derived: list[DerivedStream] = []
+        for pending in (
+            *self._own_chains(batch.streams, objects, progress, readable, bad),
+            *self._spooled(batch),
+        ):
+            derived.append(self._derive(pending))
+        for pending in self._device_chains(batch.chains, progress, bad):
+            derived.append(self._derive(pending))
         if not derived:
             return IngestReport()
         self._options.on_step("read")
@@ -215,31 +313,125 @@ class _Attempt:
         self._options.on_step("lines")
         self._write_derived(derived, progress)
         write_bundles(self._lake.object_store, readable, objects, bundled)
-        return IngestReport(
-            len(derived), segments, sum(stream.lines for stream in derived), sum(stream.length for stream in derived)
-        )
+        lines, length = sum(stream.lines for stream in derived), sum(stream.length for stream in derived)
+        return IngestReport(len(derived), self._segments, lines, length)
 
-    def _read_progress(self, streams: Sequence[SegmentChain]) -> _Progress:
-        locks = {_lock(stream.org, stream.device, stream.id) for stream in streams}
+    def _derive(self, pending: PendingStream) -> DerivedStream:
+        reads = with_bound_user(pending.reads, self._options.users.get(pending.home))
+        return derive_stream(reads, pending.id, pending.since, self._rows)
+
+    def _own_chains(
+        self,
+        streams: Sequence[SegmentChain],
+        objects: Mapping[str, bytes],
+        progress: _Progress,
+        readable: list[tuple[SegmentChain, int]],
+        bad: list[BadSegment],
+    ) -> Iterator[PendingStream]:
+        """Yield the streams with chains of their own that have something new."""
+        for stream in streams:
+            reads = list(follow_chain(objects.get, stream, bad))
+            added = progress.lines.get(stream.id, 0)
+            finished = progress.derived.get(stream.id, 0)
+            # With fewer segments than the tables know, some have gone, or the stream goes on in the chain of its
+            # device: nothing may be derived from the rest.
+            if len(reads) < max(added, finished, 1) or (len(reads) == added == finished and not self._options.again):
+                continue
+            readable.append((stream, len(reads)))
+            self._segments += len(reads) - added
+            yield PendingStream(stream.id, stream.home, reads, added)
+
+    def _spooled(self, batch: IngestBatch) -> Iterator[PendingStream]:
+        """Yield the streams whose rows are derived anew."""
+        if batch.spooled is not None:
+            self._is_spooled = True
+            spool, ids = batch.spooled
+            for id in sorted(ids):
+                reads = read_parts(spool.parts(id))
+                yield PendingStream(id, spool.home, reads, len(reads))
+
+    def _device_chains(
+        self, chains: Sequence[ChainSlice], progress: _Progress, bad: list[BadSegment]
+    ) -> Iterator[PendingStream]:
+        """Yield the streams of devices that have something new."""
+        reader = ChainReader(self._object_store, self._lake.object_store, self._lake.stream_id, progress.derived)
+        names = [listed.name for chain in chains for listed in chain.segments]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            objects = dict(zip(names, pool.map(self._object_store.get, names), strict=True))
+            for chain in chains:
+                start = progress.chains[chain.home]
+                streams, mark = reader.read_slice(chain.segments, objects.get, chain.home, start, bad)
+                if mark == start:
+                    continue
+                self._marks[chain.home] = mark
+                added = {name: read_mark(progress.chain_versions[name], chain.home).sequence for name in LINES}
+                self._segments += max(mark.sequence - added[LINES[0]], 0)
+                found = list(streams.values())
+                # All parts of few streams at once: those of all may be more than fits into memory.
+                for some in (found[at : at + _AT_ONCE] for at in range(0, len(found), _AT_ONCE)):
+                    for whole in pool.map(reader.complete, some):
+                        if isinstance(whole, BadSegment):
+                            raise _BrokenChain(chain.home, whole)
+                        yield self._pending(whole, added, progress)
+
+    def _pending(self, whole: WholeStream, added: Mapping[str, int], progress: _Progress) -> PendingStream:
+        # `side_files` is committed before `entries`, and not always.
+        table = LINES[0] if whole.reads[-1].segment.header.kind in LINE_KINDS else LINES[1]
+        number = max(added[table], added[LINES[0]])
+        new = [entry.sequence for entry, position in whole.new.entries if position > number]
+        since = min(new) - 1 if new else len(whole.reads)
+        in_tables = progress.lines.get(whole.new.id, 0)
+        if in_tables < whole.own:
+            self._own[whole.new.id], since = whole.own, in_tables
+        self._options.note_size(whole.new.home, sum(read.size for read in whole.reads))
+        return PendingStream(whole.new.id, whole.new.home, whole.reads, since)
+
+    def _read_progress(self, homes: Sequence[str]) -> _Progress:
+        locks = {f"{home}/{lane}" for home in homes for lane in range(LANES)}
         numbers = self._numbers
         for name in (*DERIVED, "answers", _LAST_TABLE):
             self._lake.table(name, fresh=True)
             versions = self._lake.versions(name)
             numbers[name] = {lock: versions.get(lock, 0) for lock in locks}
         unfinished = frozenset(lock for lock in locks if numbers[_FIRST_TABLE][lock] != numbers[_LAST_TABLE][lock])
-        homes = sorted({(stream.org, stream.device) for stream in streams})
-        derived = _derived_progress(self._lake, homes)
+        chains = {home: read_mark(self._lake.versions(_LAST_TABLE), home) for home in homes}
+        pairs = [home.partition("/")[::2] for home in homes]
+        derived = _derived_progress(self._lake, pairs)
         highest = {lock: max(by_lock[lock] for by_lock in numbers.values()) for lock in locks}
-        return _Progress(read_progress(self._lake), derived, highest, unfinished)
+        lines = read_progress(self._lake)
+        # A copy: what the tables give goes on with every commit.
+        apps = {chain_app(home) for home in homes}
+        in_table: dict[str, dict[str, int]] = {}
+        for name in (*LINES, _LAST_TABLE):
+            in_table[name] = {app: number for app, number in self._lake.versions(name).items() if app in apps}
+        return _Progress(lines, derived, chains, in_table, highest, unfinished)
 
     def _add_lines(self, derived: list[DerivedStream], progress: _Progress) -> None:
-        for name in LINES:
-            of_table = [stream for stream in derived if (stream.kind in LINE_KINDS) == (name == LINES[0])]
-            sequences = {stream.owner.stream: stream.sequence for stream in of_table}
-            before = {stream: progress.lines.get(stream, 0) for stream in sequences}
-            marks = {stream: number for stream, number in sequences.items() if number > before[stream]}
+        # `entries` comes last, and has the mark of every device: it says where reading goes on.
+        for name in reversed(LINES):
+            is_entries, versions = name == LINES[0], progress.chain_versions[name]
+            of_table = [stream for stream in derived if (stream.kind in LINE_KINDS) == is_entries]
+            before = {stream.owner.stream: progress.lines.get(stream.owner.stream, 0) for stream in of_table}
+            marks = self._stream_marks(of_table, before)
+            before = {stream: before[stream] for stream in marks}
+            with_lines = {stream.owner.home for stream in of_table}
+            for home, mark in self._marks.items():
+                has_news = mark.sequence > read_mark(versions, home).sequence
+                if has_news and (is_entries or home in with_lines):
+                    marks |= chain_versions(home, mark)
+                    before[chain_app(home)] = versions.get(chain_app(home), 0)
             if marks:
-                self._commit(name, marks, {stream: before[stream] for stream in marks}, None)
+                self._commit(name, marks, before, None)
+
+    def _stream_marks(self, derived: Sequence[DerivedStream], before: Mapping[str, int]) -> dict[str, int]:
+        """Return the transactions of the streams with chains of their own."""
+        marks = {}
+        for stream in derived:
+            id = stream.owner.stream
+            number = self._own.get(id, 0) if stream.owner.home in self._marks else stream.sequence
+            if number > before[id] and not self._is_spooled:
+                marks[id] = number
+        return marks
 
     def _write_derived(self, derived: list[DerivedStream], progress: _Progress) -> None:
         locks = {
@@ -272,7 +464,11 @@ class _Attempt:
         update_billing(self._lake, derived, known, guard, self._options.on_step)
         # `sources` comes last: it says that the rows of all other tables are there.
         predicate = streams_predicate(_LAST_TABLE, derived) if known else None
-        self._commit(_LAST_TABLE, marks, self._before(_LAST_TABLE, marks), predicate)
+        before = self._before(_LAST_TABLE, marks)
+        for home, mark in self._marks.items():
+            marks |= chain_versions(home, mark)
+            before[chain_app(home)] = progress.chain_versions[_LAST_TABLE].get(chain_app(home), 0)
+        self._commit(_LAST_TABLE, marks, before, predicate)
         self._options.on_step("finished")
 
     def _before(self, name: str, marks: Mapping[str, int]) -> dict[str, int]:
@@ -333,7 +529,9 @@ def record_bad_segments(lake: Lake, bad: Sequence[BadSegment], *, is_all: bool) 
 
 
 def _row(segment: BadSegment) -> tuple[object, ...]:
-    name = parse_segment_name(segment.name)
-    parts = name[:4] if name else (None, None, None, None)
+    name, in_chain = parse_segment_name(segment.name), parse_device_segment_name(segment.name)
+    parts: tuple[object, ...] = name[:4] if name else (None, None, None, None)
+    if in_chain:
+        parts = (in_chain.org, in_chain.device, None, in_chain.sequence)
     now = int(datetime.now(UTC).timestamp() * 1_000_000)
     return (segment.name, *parts, segment.size, segment.reason, now)

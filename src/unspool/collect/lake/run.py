@@ -2,10 +2,11 @@
 
 Rules
   1. What is remembered from round to round only saves work.
-  2. Listing all segments takes at most a twentieth of the time. In between, only devices whose manifest or heartbeat
-     has changed are listed: they are hints, and may come late.
-  3. A session is derived anew for every new line. So that long sessions do not take all the time, a session is skipped
-     for a while after that: the longer it is the longer, up to half a minute.
+  2. Listing all devices takes at most a twentieth of the time. In between, only those whose heartbeat or manifest has
+     changed are listed: they are hints, and may come late.
+  3. A session is derived anew for every new line. So that long sessions do not take all the time, a device with one, or
+     a session with a chain of its own, is skipped for a while after that: the longer it is the longer, up to half a
+     minute.
   4. Workers share nothing but the tables. They end when the process that started them ends.
   5. A continuous run that meets a store that does not answer reports it and tries again.
 """
@@ -15,26 +16,31 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from unspool.collect import heartbeat, manifest
 from unspool.collect.lake import ingest as quarantine
+from unspool.collect.lake.chains import SpooledChain, chain_app, has_gap, read_mark
 from unspool.collect.lake.ingest import (
     LANES,
+    IngestBatch,
     IngestOptions,
     IngestReport,
     find_pending,
     ingest_batch,
+    lane_of_device,
     lane_of_stream,
+    split_chains,
     split_into_batches,
 )
 from unspool.collect.lake.lake import Lake, open_lake, open_source
-from unspool.collect.lake.streams import BadSegment, SegmentChain, list_streams
+from unspool.collect.lake.streams import BadSegment, SegmentChain, SegmentListing, list_pending
 from unspool.collect.lake.tables import device_bucket
 from unspool.collect.lake.users import read_users
-from unspool.collect.object_store import SegmentStore
+from unspool.collect.object_store import ListedObject, SegmentStore
 from unspool.errors import ObjectStoreFailed, Unreadable, UnspoolError
 from unspool.store import start_workers, wait_for
 
@@ -45,6 +51,8 @@ _FULL_LISTING = 600.0
 """Seconds after which all devices are listed, however long that takes."""
 _SHARE = 20
 """Listing all devices may take one part in so many of the time."""
+_SPOOLED_BYTES = 64 * 1024 * 1024
+"""Bytes of parts whose rows are derived anew in a batch."""
 _BYTES_PER_SECOND, _LONGEST_PAUSE = 100_000, 30.0
 """A stream is skipped for one second for so many bytes of its segments, and for so many seconds at most."""
 
@@ -82,7 +90,7 @@ class Ingester:
     def __init__(self, job: IngestJob, environment: Environment, number: int = 0) -> None:
         lanes = tuple(lane for lane in range(LANES) if lane % job.workers == number)
         on_step = job.fault(environment) if job.fault else lambda _: None
-        self._options = IngestOptions(on_step, lanes, job.again)
+        self._options = IngestOptions(on_step, lanes, job.again, self._note_size)
         self._shard = job.shard
         self._is_first = number == 0 and job.shard.number == 1
         self._lake: Lake = open_lake(job.lake, environment)
@@ -90,26 +98,27 @@ class Ingester:
         self._lake.add_missing_columns()
         self._object_store: SegmentStore = open_source(job.source, environment)
         self._stuck: dict[str, tuple[int, list[BadSegment]]] = {}
-        """Streams with a bad segment, and the size of all their objects then: until it changes they are not tried."""
+        """Streams and devices with a bad segment, and the size of the objects then: until it changes they are not
+        tried."""
+        self._sizes: dict[str, int] = {}
+        """By device: bytes of the parts that were derived in this round."""
         self._reported_bad: tuple[BadSegment, ...] = ()
         self._hints: dict[str, object] = {}
         self._paused: dict[str, float] = {}
-        """By stream: the time until which it is skipped."""
+        """By stream or device: the time until which it is skipped."""
         self._next_listing = float("-inf")
         """The time when all devices are listed again."""
 
     def round(self) -> IngestReport:
         """Ingest the segments that are new."""
         began, hints = time.monotonic(), self._manifests()
-        # Listing all segments takes long; a changed manifest is the hint that its device has sent some.
+        # Listing all devices takes long; a changed heartbeat is the hint that its device has sent something.
         homes = (
             None
             if began >= self._next_listing
             else [home for home, hint in hints.items() if self._hints.get(home) != hint and self._has_shard(home)]
         )
-        listing = list_streams(self._object_store, homes, self._lake.stream_id)
-        if homes is None:
-            self._next_listing = time.monotonic() + min(_SHARE * (time.monotonic() - began), _FULL_LISTING)
+        listing, marks = self._list(homes)
         self._options = self._options._replace(users=read_users(self._lake))
         self._options.on_step("listed")
         bad = list(listing.strays) if self._is_first else []
@@ -118,18 +127,25 @@ class Ingester:
             for stream in listing.streams.values()
             if lane_of_stream(stream.id) in self._options.lanes and self._has_shard(stream.home)
         ]
-        pending = [stream for stream in self._pending(mine) if not self._is_stuck(stream)]
+        pending = [stream for stream in self._pending(mine) if not self._is_stuck(stream.id, stream.size)]
         due = [stream for stream in pending if self._paused.get(stream.id, 0.0) < began]
-        report = IngestReport(waiting=sum(stream.last < max(stream.segments) for stream in mine))
+        chains = {home: listed for home, listed in listing.chains.items() if self._has_device(home)}
+        due_chains = {
+            home: listed
+            for home, listed in chains.items()
+            if self._paused.get(home, 0.0) < began and not self._is_stuck(home, _size(listed))
+        }
+        waiting = sum(stream.last < max(stream.segments) for stream in mine)
+        waiting += sum(has_gap(listed, read_mark(marks, home)) for home, listed in chains.items())
+        report = IngestReport(waiting=waiting)
         batches = list(split_into_batches(due))
         # Other ingests may work through the same streams: in the same order they would collide at every batch.
         random.shuffle(batches)
-        for batch in batches:
-            bad_in_batch: list[BadSegment] = []
-            report = report.merged(ingest_batch(self._lake, self._object_store, batch, self._options, bad_in_batch))
-            self._remember(batch, bad_in_batch)
-        ingested = {stream.id for stream in due}
-        paused_homes = {stream.home for stream in pending if stream.id not in ingested}
+        # Those of a device must come in order. Streams that go on in the chain of their device come first.
+        batches += split_chains(due_chains)
+        report = report.merged(self._ingest(batches, due_chains))
+        ingested = {*(stream.id for stream in due), *due_chains}
+        paused_homes = {stream.home for stream in pending if stream.id not in ingested} | (chains.keys() - ingested)
         # Devices with a skipped stream are forgotten, so that the next round lists them again.
         self._hints = {home: hint for home, hint in hints.items() if home not in paused_homes}
         self._paused = {id: until for id, until in self._paused.items() if until > began}
@@ -142,6 +158,30 @@ class Ingester:
         self._options.on_step("quarantined")
         self._options.on_step("done")
         return report._replace(bad=tuple(bad), seconds=round(time.monotonic() - began, 6))
+
+    def _list(self, homes: Sequence[str] | None) -> tuple[SegmentListing, Mapping[str, int]]:
+        """Return what devices may have sent, and the transactions that say how far it is in the tables."""
+        began = time.monotonic()
+        # A chain goes on where all tables have it: an ingest that was killed may have added its lines only.
+        self._lake.table("sources", fresh=True)
+        marks = dict(self._lake.versions("sources"))
+        listing = list_pending(
+            self._object_store, homes, self._lake.stream_id, lambda home: read_mark(marks, home).start(home)
+        )
+        if homes is None:
+            self._next_listing = time.monotonic() + min(_SHARE * (time.monotonic() - began), _FULL_LISTING)
+        return listing, marks
+
+    def _ingest(self, batches: Sequence[IngestBatch], chains: Mapping[str, Sequence[ListedObject]]) -> IngestReport:
+        """Ingest batches in their order; with `--again`, derive everything else anew."""
+        report = IngestReport()
+        self._sizes.clear()
+        for batch in batches:
+            bad_in_batch: list[BadSegment] = []
+            report = report.merged(ingest_batch(self._lake, self._object_store, batch, self._options, bad_in_batch))
+            self._remember(batch.streams, bad_in_batch)
+            self._remember_chains(batch, chains, bad_in_batch)
+        return report.merged(self._derive_again()) if self._options.again else report
 
     def round_with_news(self) -> Iterator[IngestReport | ObjectStoreFailed]:
         """Run a round; yield its report if it ingested anything or found other bad objects than the round before."""
@@ -175,20 +215,59 @@ class Ingester:
             if stream.id in pending or any(len(objects) > 1 for objects in stream.segments.values()):
                 yield stream
 
+    def _derive_again(self) -> IngestReport:
+        """Derive the rows of all streams in chains of devices anew."""
+        report, prefix = IngestReport(), chain_app("")
+        self._lake.table("sources", fresh=True)
+        marks = dict(self._lake.versions("sources"))
+        for home in sorted(app.removeprefix(prefix) for app in marks if app.startswith(prefix)):
+            if not self._has_device(home):
+                continue
+            with closing(SpooledChain(self._object_store, self._lake.stream_id, home, read_mark(marks, home))) as spool:
+                if spool.bad:
+                    self._stuck[home] = (0, spool.bad)
+                    continue
+                for ids in spool.batches(_SPOOLED_BYTES):
+                    batch = IngestBatch(spooled=(spool, ids))
+                    report = report.merged(ingest_batch(self._lake, self._object_store, batch, self._options, []))
+        return report
+
     def _has_shard(self, home: str) -> bool:
         return self._shard.has(home)
 
-    def _is_stuck(self, stream: SegmentChain) -> bool:
-        return stream.id in self._stuck and self._stuck[stream.id][0] == stream.size
+    def _has_device(self, home: str) -> bool:
+        return self._has_shard(home) and lane_of_device(home) in self._options.lanes
 
-    def _remember(self, batch: list[SegmentChain], bad_in_batch: list[BadSegment]) -> None:
+    def _note_size(self, home: str, size: int) -> None:
+        self._sizes[home] = self._sizes.get(home, 0) + size
+
+    def _is_stuck(self, id: str, size: int) -> bool:
+        return id in self._stuck and self._stuck[id][0] == size
+
+    def _remember(self, streams: Sequence[SegmentChain], bad_in_batch: list[BadSegment]) -> None:
         by_name = {segment.name: segment for segment in bad_in_batch}
-        for stream in batch:
+        for stream in streams:
             names = [listed.name for objects in stream.segments.values() for listed in objects]
             self._stuck.pop(stream.id, None)
             self._paused[stream.id] = time.monotonic() + min(stream.size // _BYTES_PER_SECOND, _LONGEST_PAUSE)
             if bad := [by_name[name] for name in names if name in by_name]:
                 self._stuck[stream.id] = (stream.size, bad)
+
+    def _remember_chains(
+        self, batch: IngestBatch, chains: Mapping[str, Sequence[ListedObject]], bad_in_batch: list[BadSegment]
+    ) -> None:
+        by_name = {segment.name: segment for segment in bad_in_batch}
+        for chain in batch.chains:
+            self._stuck.pop(chain.home, None)
+            # A bundle has about a third of what is derived from it.
+            seconds = min(self._sizes.get(chain.home, 0) // (3 * _BYTES_PER_SECOND), _LONGEST_PAUSE)
+            self._paused[chain.home] = time.monotonic() + seconds
+            if bad := [by_name[listed.name] for listed in chain.segments if listed.name in by_name]:
+                self._stuck[chain.home] = (_size(chains[chain.home]), bad)
+
+
+def _size(listed: Sequence[ListedObject]) -> int:
+    return sum(one.size for one in listed)
 
 
 EVERY = 10.0

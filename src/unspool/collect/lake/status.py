@@ -1,7 +1,8 @@
 """Compares for each device what it has sent with what is in the tables, by numbers alone.
 
 Rules
-  1. Only manifests, heartbeats and the table `sources` are read: no segment, and no listing of segments.
+  1. Only manifests, heartbeats, the table `sources` and the logs of three tables are read: no segment, and no listing
+     of segments.
   2. Manifest and heartbeat may be some minutes behind the segments. A backlog of nothing therefore means: nothing older
      than that.
 """
@@ -12,7 +13,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from unspool.collect.heartbeat import DeviceHeartbeat, read_heartbeats
+from unspool.collect.lake.chains import read_mark
 from unspool.collect.lake.lake import Lake
+from unspool.collect.lake.tables import LINES
 from unspool.collect.manifest import read_manifests
 from unspool.collect.metrics import MetricFamily, epoch_seconds
 from unspool.collect.object_store import SegmentStore
@@ -32,7 +35,7 @@ class DeviceStatus(NamedTuple):
     streams: int
     sent_segments: int
     sent_lines: int
-    """By its manifest or its heartbeat."""
+    """By its heartbeat and its manifest."""
     segments: int
     lines: int
     """In the tables."""
@@ -60,8 +63,7 @@ def read_status(lake: Lake, object_store: SegmentStore) -> LakeStatus:
     """Return how far every device is."""
     # The tables first: what is in them was sent before, so a backlog is never less than nothing.
     lake.table("sources", fresh=True)
-    query = "SELECT org, device, max(user), sum(sequence), sum(all_lines) FROM t GROUP BY org, device"
-    ingested = {(org, device): (user, *numbers) for org, device, user, *numbers in lake.rows("sources", query)}
+    ingested = _read_ingested(lake)
     lake.table("quarantine", fresh=True)
     ((quarantined,),) = lake.rows("quarantine", "SELECT count(*) FROM t")
     damaged: list[tuple[str, str]] = []
@@ -70,20 +72,20 @@ def read_status(lake: Lake, object_store: SegmentStore) -> LakeStatus:
     devices = []
     for home in sorted({*ingested, *manifests, *heartbeats}):
         manifest, beat = manifests.get(home), heartbeats.get(home)
-        user, segments, lines = ingested.get(home, (None, 0, 0))
+        user, segments, lines = ingested.get(home, ("", 0, 0))
         streams = manifest.streams.values() if manifest else ()
-        # A manifest of many streams is written seldom; the heartbeat has newer sums.
-        sent_segments = max(sum(sent.sequence for sent in streams), beat.segments if beat else 0)
+        # Streams that had chains of their own, and the chain of the device. The heartbeat has the lines of both.
+        sent_segments = sum(sent.sequence for sent in streams) + (beat.segments if beat else 0)
         sent_lines = max(sum(sent.lines for sent in streams), beat.lines if beat else 0)
-        said = manifest or beat
+        said = beat or manifest
         devices.append(
             DeviceStatus(
                 org=home[0],
-                user=said.user if said else str(user),
+                user=said.user if said else user,
                 device=home[1],
                 seen_at=max((words.written for words in (manifest, beat) if words), default=None),
                 **_versions(beat),
-                streams=len(streams),
+                streams=max(len(streams), beat.streams if beat else 0),
                 sent_segments=sent_segments,
                 sent_lines=sent_lines,
                 segments=segments,
@@ -97,6 +99,21 @@ def read_status(lake: Lake, object_store: SegmentStore) -> LakeStatus:
             )
         )
     return LakeStatus(devices, quarantined, [name for name, _ in damaged])
+
+
+def _read_ingested(lake: Lake) -> dict[tuple[str, str], tuple[str, int, int]]:
+    """Return for each device its user, and how many segments and lines of it are in the tables."""
+    versions: dict[str, int] = {}
+    for name in LINES:
+        lake.table(name, fresh=True)
+        versions |= lake.versions(name)
+    found: dict[tuple[str, str], tuple[str, int, int]] = {}
+    for org, device, user, id, lines in lake.rows("sources", "SELECT org, device, user, id, all_lines FROM t"):
+        in_chain = read_mark(lake.versions("sources"), f"{org}/{device}").sequence
+        _, segments, before = found.get((org, device), ("", in_chain, 0))
+        # A stream that had a chain of its own has a transaction of its own.
+        found[org, device] = (user, segments + versions.get(id, 0), before + lines)
+    return found
 
 
 def status_metrics(status: LakeStatus) -> list[MetricFamily]:
@@ -116,14 +133,18 @@ def status_metrics(status: LakeStatus) -> list[MetricFamily]:
             "When a device last said something, by its clock.",
             [epoch_seconds(device.seen_at) for device in present],
         ),
-        family("device_sent_segments", "Segments by the manifest.", [device.sent_segments for device in present]),
+        family("device_sent_segments", "Segments that were sent.", [device.sent_segments for device in present]),
         family("device_ingested_segments", "Segments in the tables.", [device.segments for device in present]),
         family(
             "device_backlog_segments",
             "Segments that are sent and not in the tables.",
             [device.backlog_segments for device in present],
         ),
-        family("device_pending_segments", "Segments that wait on the device.", [device.pending for device in present]),
+        family(
+            "device_pending_segments",
+            "Parts that wait on the device.",
+            [device.pending for device in present],
+        ),
         family("device_failed_files", "Files that the device could not read.", [device.failed for device in present]),
     ]
 

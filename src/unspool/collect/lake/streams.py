@@ -1,4 +1,6 @@
-"""Lists the segments in an object store and follows the chain of each stream.
+"""Lists the segments in an object store and follows the chain of each stream that has one of its own.
+
+The chains of devices are followed in `chains.py`; here they are listed.
 
 Rules
   1. A stream is read in the order of its numbers, from 1 on, up to a gap or an unreadable segment.
@@ -12,6 +14,7 @@ Rules
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -23,6 +26,7 @@ from unspool.collect.segments import (
     FOLDER,
     Segment,
     SegmentName,
+    parse_device_segment_name,
     parse_segment_name,
     segment_digest,
     unpack_segment,
@@ -79,11 +83,14 @@ class SegmentChain(NamedTuple):
 
 
 class SegmentListing(NamedTuple):
-    """The streams below `segments/`, and the objects that belong to none."""
+    """The streams and chains below `segments/`, and the objects that belong to none."""
 
     streams: dict[str, SegmentChain]
+    """Those that have a chain of their own."""
     strays: list[BadSegment]
     """Objects whose names are not those of segments, or whose stream is another device's."""
+    chains: dict[str, list[ListedObject]]
+    """By device (`org/device`): the segments of its chain, in order."""
 
 
 class ReadSegment(NamedTuple):
@@ -94,6 +101,16 @@ class ReadSegment(NamedTuple):
     size: int
     modified: int = 0
     """When the object was put, by the store's clock: microseconds since 1970."""
+
+
+class StoredPart(NamedTuple):
+    """A part of a stream as it is stored."""
+
+    is_segment: bool
+    """Whether it is an object of the stream's own chain; else it is the text of a part."""
+    modified: int
+    """When its object was put: microseconds since 1970."""
+    data: bytes
 
 
 def device_stream_id(org: str, device: str, name: str) -> str:
@@ -110,28 +127,78 @@ def list_streams(
     homes: Iterable[str] | None = None,
     identify: Callable[[str, str, str], str] = device_stream_id,
 ) -> SegmentListing:
-    """Return the streams of some devices (`org/device`), or of all, by their id in the tables."""
-    streams: dict[str, SegmentChain] = {}
-    strays: list[BadSegment] = []
-    folders = [FOLDER] if homes is None else [f"{FOLDER}/{home}" for home in homes]
-    for folder in folders:
-        for listed in object_store.names(folder):
-            name = parse_segment_name(listed.name)
-            if name is None:
-                strays.append(BadSegment(listed.name, listed.size, "its name is not a segment name"))
+    """Return everything that some devices (`org/device`), or all, have sent; streams by their id in the tables."""
+    listing = SegmentListing({}, [], {})
+    for folder in [FOLDER] if homes is None else [f"{FOLDER}/{home}" for home in homes]:
+        _add_objects(listing, object_store.names(folder), identify)
+    return listing
+
+
+def list_pending(
+    object_store: SegmentStore,
+    homes: Iterable[str] | None,
+    identify: Callable[[str, str, str], str],
+    start_of: Callable[[str], str | None],
+) -> SegmentListing:
+    """Return what devices, or all, may have sent since an ingest.
+
+    `start_of` returns for a device the name after which its chain goes on; None if none of it was ingested.
+    """
+    listing = SegmentListing({}, [], {})
+    is_all = homes is None
+    if homes is None:
+        homes, found = _find_homes(object_store)
+        _add_objects(listing, found, identify)
+    for home in homes:
+        start, folder = start_of(home), f"{FOLDER}/{home}"
+        if is_all or start is None:
+            inside = object_store.folder(folder)
+            days = (name for name in inside.folders if _DAY.fullmatch(name.rpartition("/")[2]))
+            if inside.objects or len(inside.folders) != sum(1 for _ in days):
+                every = object_store.names(folder)
+                _add_objects(listing, (one for one in every if start is None or not _is_done(one, start)), identify)
                 continue
-            id = identify(name.org, name.device, name.stream)
-            stream = streams.get(id)
-            if stream is None:
-                stream = streams[id] = SegmentChain(name.org, name.device, name.stream, id, {})
-            # Only in a lake of version 1.
-            if (stream.org, stream.device) != name[:2]:
-                strays.append(
-                    BadSegment(listed.name, listed.size, f"its stream belongs to another device: `{stream.home}`")
-                )
-            else:
-                stream.segments.setdefault(name.sequence, []).append(listed)
-    return SegmentListing(streams, strays)
+        _add_objects(listing, object_store.names(folder, after=start or f"{folder}/1", before=f"{folder}/3"), identify)
+    return listing
+
+
+_DAY = re.compile(r"2\d{3}-\d{2}-\d{2}")
+
+
+def _is_done(listed: ListedObject, start: str) -> bool:
+    return listed.name <= start and parse_device_segment_name(listed.name) is not None
+
+
+def _find_homes(object_store: SegmentStore) -> tuple[list[str], list[ListedObject]]:
+    """Return the devices that have a folder, and the objects that are in the folder of none."""
+    top = object_store.folder(FOLDER)
+    orgs = [object_store.folder(org) for org in top.folders]
+    homes = [home.removeprefix(f"{FOLDER}/") for org in orgs for home in org.folders]
+    return homes, [listed for folder in (top, *orgs) for listed in folder.objects]
+
+
+def _add_objects(
+    listing: SegmentListing, objects: Iterable[ListedObject], identify: Callable[[str, str, str], str]
+) -> None:
+    # A folder on this machine is not listed in order.
+    for listed in sorted(objects):
+        name, in_chain = parse_segment_name(listed.name), parse_device_segment_name(listed.name)
+        if in_chain is not None:
+            listing.chains.setdefault(f"{in_chain.org}/{in_chain.device}", []).append(listed)
+            continue
+        if name is None:
+            listing.strays.append(BadSegment(listed.name, listed.size, "its name is not a segment name"))
+            continue
+        id = identify(name.org, name.device, name.stream)
+        stream = listing.streams.get(id)
+        if stream is None:
+            stream = listing.streams[id] = SegmentChain(name.org, name.device, name.stream, id, {})
+        # Only in a lake of version 1.
+        if (stream.org, stream.device) != name[:2]:
+            reason = f"its stream belongs to another device: `{stream.home}`"
+            listing.strays.append(BadSegment(listed.name, listed.size, reason))
+        else:
+            stream.segments.setdefault(name.sequence, []).append(listed)
 
 
 def fetch_segments(

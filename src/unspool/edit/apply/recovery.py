@@ -32,10 +32,16 @@ def recover(folder: Path) -> None:
         try:
             _recover_one(folder, journal)
         except (UnspoolError, OSError) as error:  # one edit that cannot be recovered must not stop all others
-            if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            if _is_out_of_room(error):
                 continue  # the next command tries again
             journals.write_journal(folder, replace(journal, state="unresolved"))
     journals.remove_unfinished_backups(folder)
+
+
+def _is_out_of_room(error: UnspoolError | OSError) -> bool:
+    """Tell whether there was no room on the disk; the errors of the journal are made of those of the system."""
+    cause = error if isinstance(error, OSError) else error.__context__
+    return isinstance(cause, OSError) and cause.errno in _NO_ROOM
 
 
 def _recover_one(folder: Path, journal: Journal) -> None:

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from unspool.api.rules import ThinkingMemory, find_problems
 from unspool.edit.planning.ids import source_subject
 from unspool.edit.planning.planner import PreparedEdit
-from unspool.edit.rules.breakage import find_remaining_violations
 from unspool.edit.rules.check import (
     check_agent,
     check_line_rules,
@@ -70,6 +69,8 @@ def verify_edit(prepared: PreparedEdit) -> Verification:
 
 def _verify_repair(prepared: PreparedEdit) -> Verification:
     """Verify a repair: no rule may be broken at all, whatever the source was like (`planning/repair.py`, rule 1)."""
+    from unspool.edit.rules.breakage import find_remaining_violations  # start-up: no other operation needs it
+
     broken = [f"{one.rule}: {one.message} (at {one.offset})" for one in find_remaining_violations(prepared.result)]
     if prepared.after.leaf != prepared.plan.leaf:
         broken.append(f"G3: it would resume from `{prepared.after.leaf}`, not from `{prepared.plan.leaf}`")

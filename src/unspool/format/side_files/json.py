@@ -15,7 +15,6 @@ import msgspec
 from msgspec import field
 
 from unspool.format.base import CamelShape
-from unspool.format.recover import convert_struct
 from unspool.format.tools.plans import Todo
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -94,6 +93,8 @@ def todo_owner(name: str) -> TodoOwner | None:
 
 def parse_todos(document: bytes | str) -> tuple[Todo, ...]:
     """Return a todo list (gone by 2.1.70); most are empty."""
+    from unspool.format.recover import convert_struct  # start-up: the readers of lines load this module too
+
     items = _decode(document, list[Any])
     return tuple(convert_struct(item, Todo)[0] for item in items if isinstance(item, dict))
 
@@ -265,6 +266,8 @@ def parse_object(document: bytes | str, struct: type[S]) -> S:
     try:
         return _decode(document, struct)
     except msgspec.ValidationError:
+        from unspool.format.recover import convert_struct
+
         return convert_struct(_decode(document, dict[str, Any]), struct)[0]
 
 

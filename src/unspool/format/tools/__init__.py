@@ -9,9 +9,8 @@ from unspool.lazy_door import lazy_door
 # fmt: off
 if TYPE_CHECKING:
     from unspool.format.tools import agents, files, parse, plans, shell, web
-    from unspool.format.tools.agents import AgentInput
-    from unspool.format.tools.files import EditResult, Hunk, ReadImage, ReadParts, ReadText, WriteResult
-    from unspool.format.tools.names import AGENT_TOOLS, EDIT_TOOLS
+    from unspool.format.tools.agents import AGENT_TOOLS, AgentInput
+    from unspool.format.tools.files import EDIT_TOOLS, EditResult, Hunk, ReadImage, ReadParts, ReadText, WriteResult
     from unspool.format.tools.parse import (
         INPUT_TYPES, KNOWN_TOOLS, AnyResult, OtherInput, OtherResult, parse_input, parse_result,
     )
@@ -25,9 +24,8 @@ __all__ = [
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "agents": "AgentInput",
-    "files": "EditResult Hunk ReadImage ReadParts ReadText WriteResult",
-    "names": "AGENT_TOOLS EDIT_TOOLS",
+    "agents": "AGENT_TOOLS AgentInput",
+    "files": "EDIT_TOOLS EditResult Hunk ReadImage ReadParts ReadText WriteResult",
     "parse": "INPUT_TYPES KNOWN_TOOLS AnyResult OtherInput OtherResult parse_input parse_result",
     "plans": "TodoWriteResult",
     "shell": "BashResult",

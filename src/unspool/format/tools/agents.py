@@ -1,10 +1,13 @@
 """Inputs and results of the tools that start agents, send them messages, run workflows and load skills."""
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec import field
 
 from unspool.format.base import CamelShape, Shape, Usage
+
+AGENT_TOOLS: Final = frozenset({"Task", "Agent"})
+"""The tools that start an agent: Claude Code 2.1.63 renamed `Task` to `Agent`."""
 
 
 class AgentInput(Shape, frozen=True):

@@ -1,10 +1,13 @@
 """Inputs and results of the tools that read, write, edit and search files."""
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec import field
 
 from unspool.format.base import CamelShape, Shape
+
+EDIT_TOOLS: Final = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
+"""The tools that change files."""
 
 
 class ReadInput(Shape, frozen=True):

@@ -33,7 +33,6 @@ from unspool.format import (
     ToolResult,
     ToolUse,
     User,
-    decode_plain,
 )
 from unspool.format import attachments as kinds
 from unspool.graph.context import attachment_text, model_rules
@@ -230,6 +229,8 @@ def _is_display_only(line: Entry) -> bool:
     """Tell whether a local command's output was only shown to the user (2.1.325)."""
     if b'"isDisplayOnly"' not in bytes(line.raw):
         return False
+    from unspool.format import decode_plain  # start-up: few sessions have such a line
+
     return any(isinstance(value, dict) and value.get("isDisplayOnly") is True for _, value in decode_plain(line.raw))
 
 

@@ -82,6 +82,10 @@ def append_blocks(drafts: list[MessageDraft], role: str, blocks: list[ContextBlo
     if drafts and drafts[-1].role == role:
         _end_line(drafts[-1], blocks)
         drafts[-1].blocks += blocks
+        # Results move up at once and not only at the end: a reminder that follows becomes part of a result only if no
+        # text stands after the results, such as that of a hook before the call (2.1.327).
+        if any(block.kind == "tool_result" for block in blocks):
+            drafts[-1].blocks.sort(key=lambda block: block.kind != "tool_result")
     else:
         drafts.append(MessageDraft(role, blocks))
 

@@ -43,10 +43,19 @@ def may_need_approval(call: PendingCall, mode: str | None, rules: ApprovalRules)
     """Return whether a call may be waiting for approval."""
     if call.name in QUESTION_TOOLS or call.name in PLAN_TOOLS:
         return True
+    check = make_call_check(call.name, mode, rules)
+    if check is None:
+        return False
+    tool = "Bash" if call.name == "Monitor" else call.name  # it runs a command, by the same rules
+    return decide_call(check, tool, call.input if isinstance(call.input, dict) else {})[0].behaviour == "ask"
+
+
+def make_call_check(tool: str, mode: str | None, rules: ApprovalRules) -> CallCheck | None:
+    """Return the check of a tool's calls in a mode; None where nobody is asked about them."""
     settings = rules.settings
     mode = mode or settings.mode or "default"
-    if mode == _AUTOMATIC_MODE or call.name in _NEVER_ASK:
-        return False
+    if mode == _AUTOMATIC_MODE or tool in _NEVER_ASK:
+        return None
     paths = WorkspacePaths(
         rules.root,
         added=settings.added,
@@ -55,6 +64,4 @@ def may_need_approval(call: PendingCall, mode: str | None, rules: ApprovalRules)
         results=rules.results,
     )
     mode = "default" if settings.mode_problem(mode) else mode
-    check = CallCheck(settings.rules, paths, mode=mode, trusted=True)
-    tool = "Bash" if call.name == "Monitor" else call.name  # it runs a command, by the same rules
-    return decide_call(check, tool, call.input if isinstance(call.input, dict) else {})[0].behaviour == "ask"
+    return CallCheck(settings.rules, paths, mode=mode, trusted=True)

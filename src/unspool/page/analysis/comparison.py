@@ -6,21 +6,25 @@ Rules
   2. Within a pair of turns, calls with the same tool and target are beside each other, in the same way.
   3. A median is that of the sessions of a group that have the figure. With an even number of them it is the mean of the
      two in the middle.
-  4. Long lists are paired by their order: an alignment would take time that grows with the square.
+  4. What is alike at the ends of two lists is paired first. Long lists are then paired by their order, and so is what
+     comes after many comparisons: an alignment takes time that grows with the square, and no session may make it slow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from difflib import SequenceMatcher
+from itertools import repeat
 from statistics import median
 from typing import Any, Final, NamedTuple, TypeVar
 
-from unspool.display import dollars, duration
+from unspool.display import duration, short_id, units
+from unspool.page.analysis.line_diff import compare_lines
 
 MAX_ALIGNED: Final = 1500
 """Turns or calls of one side that are aligned (rule 4)."""
+_MAX_COMPARISONS: Final = 3_000_000
+"""Pairs of calls that are compared for two sessions: at the worst some seconds of CPU."""
 FIGURES: Final = {
     "turns": "turns",
     "requests": "requests",
@@ -99,22 +103,23 @@ class Pair(NamedTuple):
     same: bool
 
 
-def align(a: Sequence[_Item], b: Sequence[_Item], keys: Sequence[Sequence[Hashable]]) -> Iterator[Pair]:
-    """Yield the items of two lists beside each other; `keys` are what is compared of each."""
+def align(
+    a: Sequence[_Item], b: Sequence[_Item], keys: Sequence[Sequence[Hashable]], most: int = MAX_ALIGNED
+) -> Iterator[Pair]:
+    """Yield the items of two lists beside each other; `keys` are what is compared of each, of at most so many."""
     first, second = keys
-    if max(len(a), len(b)) > MAX_ALIGNED:
-        opcodes: Iterable[tuple[str, int, int, int, int]] = [("replace", 0, len(a), 0, len(b))]
-    else:
-        opcodes = SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
-    for _, a_start, a_end, b_start, b_end in opcodes:
-        for step in range(max(a_end - a_start, b_end - b_start)):
-            one = a_start + step if a_start + step < a_end else None
-            other = b_start + step if b_start + step < b_end else None
+    a_start = b_start = 0
+    for a_from, a_to, b_from, b_to in (*compare_lines(first, second, most), (len(a), len(a), len(b), len(b))):
+        yield from map(Pair, a[a_start:a_from], b[b_start:b_from], repeat(True))
+        for step in range(max(a_to - a_from, b_to - b_from)):
+            one = a_from + step if a_from + step < a_to else None
+            other = b_from + step if b_from + step < b_to else None
             yield Pair(
                 None if one is None else a[one],
                 None if other is None else b[other],
                 one is not None and other is not None and first[one] == second[other],
             )
+        a_start, b_start = a_to, b_to
 
 
 def align_turns(a: ComparedSession, b: ComparedSession) -> list[Pair]:
@@ -123,10 +128,15 @@ def align_turns(a: ComparedSession, b: ComparedSession) -> list[Pair]:
     return list(align(a.turns, b.turns, keys))
 
 
-def align_calls(a: ComparedTurn | None, b: ComparedTurn | None) -> list[Pair]:
-    """Return the calls of two turns beside each other (rule 2)."""
-    first, second = (turn.calls if turn else () for turn in (a, b))
-    return list(align(first, second, [[(call.name, call.target) for call in side] for side in (first, second)]))
+def align_calls(turns: Iterable[Pair]) -> Iterator[list[Pair]]:
+    """Yield for each pair of turns their calls beside each other (rule 2)."""
+    left = _MAX_COMPARISONS
+    for pair in turns:
+        first, second = (turn.calls if turn else () for turn in (pair.a, pair.b))
+        keys = [[(call.name, call.target) for call in side] for side in (first, second)]
+        needed = len(first) * len(second)
+        yield list(align(first, second, keys, MAX_ALIGNED if needed <= left else 0))
+        left -= needed if needed <= left else 0
 
 
 def list_differences(a: ComparedSession, b: ComparedSession) -> dict[str, Any]:
@@ -189,12 +199,12 @@ def _median(members: Sequence[ComparedSession], figure: str) -> float | int | No
     return median(values) if values else None
 
 
-def format_figure(name: str, value: float | None) -> str:
-    """Return a figure as people read it."""
+def format_figure(name: str, value: float | None, unpriced_tokens: float | None = 0) -> str:
+    """Return a figure as people read it; a cost with a sign for tokens without a price."""
+    if name == "cost_micros":
+        return units.cost(None if value is None else round(value), 1 if unpriced_tokens else 0)
     if value is None:
         return "-"
-    if name == "cost_micros":
-        return dollars(round(value))
     if name.endswith("_seconds"):
         return duration(timedelta(seconds=value))
     return f"{value:,.1f}" if value != int(value) else f"{int(value):,}"
@@ -202,11 +212,37 @@ def format_figure(name: str, value: float | None) -> str:
 
 def short_names(a: ComparedSession, b: ComparedSession) -> tuple[str, str]:
     """Return the beginnings of two ids that tell them apart, with the numbers of branches."""
-    length = 8
-    while a.id != b.id and a.id[:length] == b.id[:length]:
-        length += 1
-    first, second = (f"{one.id[:length]}{f'#{one.branch}' if one.branch else ''}" for one in (a, b))
+    shown = [short_id(one.id) for one in (a, b)]
+    while a.id != b.id and shown[0] == shown[1]:
+        shown = [one.id[: len(short) + 1] for one, short in zip((a, b), shown, strict=True)]
+    first, second = (_name_side(one, short) for one, short in zip((a, b), shown, strict=True))
     return first, second
+
+
+def _name_side(session: ComparedSession, short: str) -> str:
+    # The beginning of a UUID is known as such; that of another name is not.
+    cut = "…" if 8 < len(short) < len(session.id) else ""
+    return f"{short}{cut}{f'#{session.branch}' if session.branch else ''}"
+
+
+def outside_turns(session: ComparedSession) -> dict[str, int]:
+    """Return what no turn has: calls and requests before the first prompt, and of agents that no call started."""
+    turns = session.turns
+    figures = {name: int(session.figures.get(name) or 0) for name in ("requests", "cost_micros", "tool_calls")}
+    return {
+        "requests": figures["requests"] - sum(turn.requests for turn in turns),
+        "cost_micros": figures["cost_micros"] - sum(turn.cost_micros for turn in turns),
+        "tool_calls": figures["tool_calls"] - sum(len(turn.calls) for turn in turns),
+    }
+
+
+def describe_outside_turns(session: ComparedSession) -> str:
+    """Return in words what no turn has; empty if that is nothing."""
+    left = outside_turns(session)
+    calls = units.amount(left["tool_calls"], "tool call") if left["tool_calls"] > 0 else ""
+    requests = units.amount(left["requests"], "request") if left["requests"] > 0 else ""
+    paid = units.dollars(left["cost_micros"]) if left["cost_micros"] > 0 else ""
+    return ", ".join(part for part in (requests, paid, calls) if part)
 
 
 def session_data(session: ComparedSession) -> dict[str, Any]:
@@ -218,6 +254,7 @@ def session_data(session: ComparedSession) -> dict[str, Any]:
         **{name: session.settings.get(name, "") for name in ("model", "version", "project")},
         "git_branch": session.settings.get("branch", ""),
         "figures": dict(session.figures),
+        "outside_turns": outside_turns(session),
         "first_prompt": session.first_prompt,
         "result": session.result,
         "ended": session.ended,
@@ -226,17 +263,15 @@ def session_data(session: ComparedSession) -> dict[str, Any]:
 
 def turns_data(a: ComparedSession, b: ComparedSession) -> list[dict[str, Any]]:
     """Return the aligned turns of two sessions as plain data."""
+    turns = align_turns(a, b)
     return [
         {
             "same_prompt": pair.same,
             "a": _turn_data(pair.a),
             "b": _turn_data(pair.b),
-            "calls": [
-                {"same": calls.same, "a": _call_data(calls.a), "b": _call_data(calls.b)}
-                for calls in align_calls(pair.a, pair.b)
-            ],
+            "calls": [{"same": one.same, "a": _call_data(one.a), "b": _call_data(one.b)} for one in calls],
         }
-        for pair in align_turns(a, b)
+        for pair, calls in zip(turns, align_calls(turns), strict=True)
     ]
 
 

@@ -18,7 +18,8 @@ _QUOTED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 def format_patch(reviews: Iterable[FileReview], cwd: str | None) -> str:
     """Return files as one patch, with paths relative to the folder of the session."""
-    return "".join(part for review in reviews for part in _file_patch(review, cwd))
+    parts = (part for review in reviews for part in split_patch(review, cwd))
+    return "".join(part if isinstance(part, str) else _format_hunk(part) for part in parts)
 
 
 def is_exact(review: FileReview) -> bool:
@@ -42,7 +43,8 @@ def relative_path(path: str, cwd: str | None) -> str:
     return plain.lstrip("/") or "file"
 
 
-def _file_patch(review: FileReview, cwd: str | None) -> Iterator[str]:
+def split_patch(review: FileReview, cwd: str | None) -> Iterator[str | NetHunk]:
+    """Yield what the patch of a file consists of: its hunks, and the lines between them."""
     name = relative_path(review.path, cwd)
     if review.is_net:
         if review.hunks or (review.is_new and review.after == ""):
@@ -58,17 +60,18 @@ def _file_patch(review: FileReview, cwd: str | None) -> Iterator[str]:
             yield f"# {_quote(name)}: change {number + 1} has no exact patch and is left out\n"
 
 
-def _one_patch(name: str, hunks: Sequence[NetHunk], *, is_new: bool) -> Iterator[str]:
+def _one_patch(name: str, hunks: Sequence[NetHunk], *, is_new: bool) -> Iterator[str | NetHunk]:
     old, new = _quote(f"a/{name}"), _quote(f"b/{name}")
     yield f"diff --git {old} {new}\n"
     if is_new:
         yield "new file mode 100644\n"
     if hunks:
         yield f"--- {'/dev/null' if is_new else old}\n+++ {new}\n"
-    for hunk in hunks:
-        yield f"{hunk.header}\n"
-        for line in hunk.lines:
-            yield f"{line.sign}{line.text}\n"
+    yield from hunks
+
+
+def _format_hunk(hunk: NetHunk) -> str:
+    return "".join([f"{hunk.header}\n", *(f"{line.sign}{line.text}\n" for line in hunk.lines)])
 
 
 def _quote(name: str) -> str:

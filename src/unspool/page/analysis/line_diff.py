@@ -8,7 +8,7 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from difflib import SequenceMatcher
 from typing import Final, NamedTuple
 
@@ -27,7 +27,9 @@ class Replacement(NamedTuple):
     new_end: int
 
 
-def compare_lines(old: Sequence[str], new: Sequence[str], most: int = MAX_COMPARED_LINES) -> list[Replacement]:
+def compare_lines(
+    old: Sequence[Hashable], new: Sequence[Hashable], most: int = MAX_COMPARED_LINES
+) -> list[Replacement]:
     """Return what differs between two lists, in order."""
     start = 0
     shorter = min(len(old), len(new))

@@ -26,7 +26,7 @@ from unspool.files import create_atomically, make_folder, read_whole, write_atom
 from unspool.format import DECODE_ERRORS
 from unspool.home import Session
 from unspool.page.html.render import template_environment
-from unspool.page.html.standalone import content_policy, load_script, load_style, render_view
+from unspool.page.html.standalone import PAGE_STYLE, content_policy, load_script, load_style, render_view
 from unspool.page.view import PageView
 from unspool.prices import Price
 from unspool.store.catalog import parse_beginning
@@ -241,11 +241,11 @@ def _write_page(
 
 
 def _render_index(pages: Sequence[ExportedPage], folder: Path, links: _PageLinks) -> str:
-    style, script = load_style("tokens.css", "collection.css"), load_script("collection.js")
+    style, script = PAGE_STYLE + load_style("tokens.css", "collection.css"), load_script("collection.js")
     present = [page for page in pages if (folder / PAGES_FOLDER / page.file).exists()]
     template = template_environment().get_template("collection.html")
     return template.render(
-        policy=content_policy(style, script),
+        policy=content_policy((style,), (script,)),
         style=Markup(style),  # our own files
         script=Markup(script),
         folder=PAGES_FOLDER,

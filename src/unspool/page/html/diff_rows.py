@@ -51,11 +51,8 @@ class DiffRows:
     def _marked_lines(self, hunk: NetHunk) -> list[tuple[NetLine, str]]:
         """Return the lines with their HTML; of lines that replace each other the words that differ are marked."""
         html = [self._html(line) for line in hunk.lines]
-        for removed, added in _runs(hunk.lines):
-            for old, new in zip(removed, added, strict=False):
-                texts = [hunk.lines[at].text.removesuffix(UNENDED) for at in (old, new)]
-                marks = mark_words(*texts)
-                html[old], html[new] = mark_html(html[old], marks[0]), mark_html(html[new], marks[1])
+        for at, marks in find_word_marks(hunk.lines).items():
+            html[at] = mark_html(html[at], marks)
         return list(zip(hunk.lines, html, strict=True))
 
     def _html(self, line: NetLine) -> str:
@@ -70,6 +67,16 @@ class DiffRows:
         else:
             html = str(highlight_lines(text, self._review.path)[0])
         return html + _UNENDED if line.text.endswith(UNENDED) else html
+
+
+def find_word_marks(lines: Sequence[NetLine]) -> dict[int, list[tuple[int, int]]]:
+    """Return which characters differ in lines that replace each other, by the place of the line."""
+    marks: dict[int, list[tuple[int, int]]] = {}
+    for removed, added in _runs(lines):
+        for pair in zip(removed, added, strict=False):
+            texts = [lines[at].text.removesuffix(UNENDED) for at in pair]
+            marks |= {at: found for at, found in zip(pair, mark_words(*texts), strict=True) if found}
+    return marks
 
 
 def mark_html(html: str, marks: Sequence[tuple[int, int]]) -> str:

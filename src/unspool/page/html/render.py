@@ -87,6 +87,10 @@ class PageLinks(msgspec.Struct, frozen=True):
         """Return the address of a step's detail."""
         return f"{self.base}/detail?step={quote(key, safe='')}&tab={tab}"
 
+    def same_calls(self, key: str) -> str:
+        """Return the address of the calls in all sessions with the same tool and input."""
+        return f"{self.base}/same?step={quote(key, safe='')}"
+
     def find(self, words: str) -> str:
         """Return the address of what is found in the session."""
         return f"{self.base}/find?words={quote(words, safe='')}"

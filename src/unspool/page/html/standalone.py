@@ -2,8 +2,8 @@
 
 Rules
   1. Outline, rows and texts are plain HTML: the file can be read without JavaScript. What is opened (details, agents)
-     is compressed, a batch at a time, and decompressed when it is opened. So is the script itself: it would be a sixth
-     of a short session's file.
+     is compressed, a batch at a time, and decompressed when it is opened. So are the script itself, which would be a
+     sixth of a short session's file, and the styles of what it opens.
   2. Nothing is fetched, and the file itself declares that (CSP): scripts and styles are named by their hashes.
   3. Compressed data is written in letters without `<`: nothing from a transcript can end the element it stands in.
   4. The file is written in pieces: of a long session no more than a batch is held, of a short one (16 MB) its lines and
@@ -38,14 +38,16 @@ from unspool.page.sections import split_into_batches
 from unspool.page.view import PageView
 from unspool.prices import Price
 
-_STYLES = ("tokens.css", "session.css", "alone.css")
+_STYLES = ("tokens.css", "session.css")
+_OPENED_STYLES = ("opened.css", "alone.css")
+"""For what the script opens: without it nothing needs them."""
 _SCRIPTS = (
     "address.js", "sight.js", "copy.js", "alone.js", "chart.js", "source.js", "review_alone.js", "window.js",
     "drawer.js", "steps.js", "shortcuts.js", "session.js",
 )  # fmt: skip
 _IMPORT = re.compile(r"^import .*$\n?", re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
-_PAGE_STYLE = "body{margin:0;background:var(--bg)}"
+PAGE_STYLE = "body{margin:0;background:var(--bg)}"
 _MAX_VALUE_AT_ALL, _MAX_VALUE = 65_536, 240
 """Characters of one compressed value: at the greatest depth, and else. What is rendered has it in full."""
 _COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
@@ -97,18 +99,20 @@ def render_view(
     if view.index.end <= MAX_HELD_BYTES:  # rows are read for the page and again for what they open (rule 4)
         view.sections.hold()
     renderer = Renderer(StandaloneLinks("", ""), standalone=True)
-    style, script, unpacker = load_style(*_STYLES), load_script(*_SCRIPTS), load_script("unpack.js")
+    style, script, unpacker = PAGE_STYLE + load_style(*_STYLES), load_script(*_SCRIPTS), load_script("unpack.js")
+    opened_style = load_style(*_OPENED_STYLES)
     template = template_environment().get_template("single.html")
     yield template.render(
         title=view.outline().head.title or view.session.id,
-        policy=content_policy(style, unpacker, script),
+        policy=content_policy((style, opened_style), (unpacker, script)),
         style=Markup(style),  # our own files
         navigation=navigation,
         body=renderer.page(view, depth, turns),
     )
     yield from _DetailWriter(view, renderer, depth).write(turns)
-    packed = b64encode(gzip.compress(script.encode(), 9, mtime=0)).decode()
-    yield Markup('<script type="application/octet-stream" id="packed-script">{}</script>\n').format(packed)
+    for name, text in (("style", opened_style), ("script", script)):
+        packed = b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+        yield Markup('<script type="application/octet-stream" id="packed-{}">{}</script>\n').format(name, packed)
     yield Markup('<script type="module">{}</script>\n</body>\n</html>\n').format(Markup(unpacker))
 
 
@@ -243,7 +247,7 @@ def _read_static(name: str) -> str:
 
 def load_style(*names: str) -> str:
     """Return style sheets as one."""
-    text = _minify(_STYLE_COMMENT.sub("", "\n".join([_PAGE_STYLE, *map(_read_static, names)])))
+    text = _minify(_STYLE_COMMENT.sub("", "\n".join(map(_read_static, names))))
     return re.sub(r" ?([{};,>]) ?", r"\1", text).replace(": ", ":").replace(";}", "}").replace("\n", "")
 
 
@@ -258,10 +262,11 @@ def _minify(text: str) -> str:
     return _MARGIN.sub("\n", _COMMENT.sub("", text)).strip()
 
 
-def content_policy(style: str, *scripts: str) -> str:
-    """Return a policy that lets a page run these scripts and use this style, and fetch nothing."""
+def content_policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
+    """Return a policy that lets a page run these scripts and use these styles, and fetch nothing."""
     return (
-        f"default-src 'none'; script-src {' '.join(map(_hash_source, scripts))}; style-src {_hash_source(style)}; "
+        f"default-src 'none'; script-src {' '.join(map(_hash_source, scripts))}; "
+        f"style-src {' '.join(map(_hash_source, styles))}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
 

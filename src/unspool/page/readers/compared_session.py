@@ -5,6 +5,7 @@ Rules
      agents; files are those of the SQL table `files_touched`. So every figure equals that of other commands.
   2. A request of an agent belongs to the turn in which the agent was started.
   3. A branch has the requests of its own answers, and of the agents that it started.
+  4. A session whose own file is missing has agents, requests and files, and no lines, as in lists.
 """
 
 from __future__ import annotations
@@ -25,10 +26,14 @@ from unspool.format import (
     structured_result_text,
 )
 from unspool.graph import Turn, collect_facts, describe_target, find_tool_calls, split_turns
-from unspool.graph.context import build_thread_context
-from unspool.home import Session
+from unspool.graph.context import build_context, build_thread_context
+from unspool.home import Session, read_agent_file
 from unspool.page.analysis.comparison import ComparedCall, ComparedSession, ComparedTurn
-from unspool.prices import Price, Response, cost_micros
+from unspool.paths import project_name
+from unspool.prices import Price, Response, cost_micros, known_cost
+from unspool.read import Kind
+from unspool.store import PriceLookup
+from unspool.store.usage import Ledger, UsageQuery
 
 _CHANGING: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 _MAX_TEXT: Final = 2000
@@ -43,11 +48,21 @@ class PricedRequest(NamedTuple):
     price: Price | None
 
 
+def read_paid_requests(session: Session, ledger: Ledger, prices: PriceLookup) -> list[PricedRequest]:
+    """Return the requests that a session pays for; of several files with its id, those that this one pays for."""
+    own, home = str(session.own_path), session.home
+    return [
+        PricedRequest(one.file, one.response, prices.price(one.response))
+        for one in ledger.requests(UsageQuery(), session.id)
+        if home.find_paying_file(one.file, session.id) == own
+    ]
+
+
 def read_compared_session(
     session: Session, requests: Iterable[PricedRequest], branch: int | None = None
 ) -> ComparedSession:
     """Return what is compared of a session; `branch` is the number of one of its threads, from 1."""
-    entries: Sequence[Entry] = session.entries
+    entries = _own_entries(session)
     requests = list(requests)
     starts = {agent.id: agent.call.use_entry.offset for agent in session.agents if agent.call}
     if branch is not None:
@@ -57,8 +72,11 @@ def read_compared_session(
     turns = split_turns(entries)
     by_turn = _group_by_turn(requests, turns, starts)
     own = {entry.offset for entry in entries}
-    agents = [agent for agent in session.agent_files if branch is None or starts.get(agent.id) in own]
-    files = _changed_files([entries, *(agent.entries for agent in agents)])
+    agents = [agent.entries for agent in session.agent_files if branch is None or starts.get(agent.id) in own]
+    if session.is_missing:
+        agents.append(_first_agent_entries(session))
+    files = _changed_files([entries, *agents])
+    unpriced = sum(_tokens(one.response) for one in requests if one.price is None)
     figures: dict[str, int | float | None] = {
         "turns": facts.turns,
         "requests": len(requests),
@@ -66,8 +84,8 @@ def read_compared_session(
         "output_tokens": sum(one.response.output for one in requests),
         "cache_read_tokens": sum(one.response.cache_read for one in requests),
         "cache_write_tokens": sum(one.response.cache_write_5m + one.response.cache_write_1h for one in requests),
-        "cost_micros": sum(cost_micros(one.response, one.price) for one in requests),
-        "unpriced_tokens": sum(_tokens(one.response) for one in requests if one.price is None),
+        "cost_micros": known_cost(sum(cost_micros(one.response, one.price) for one in requests), unpriced),
+        "unpriced_tokens": unpriced,
         "context_tokens": facts.context_tokens,
         "compactions": facts.compactions,
         "tool_calls": facts.tool_calls,
@@ -82,11 +100,11 @@ def read_compared_session(
     return ComparedSession(
         id=session.id,
         branch=branch,
-        title=facts.title or session.title,
+        title=facts.title or ("" if session.is_missing else session.title),
         settings={
             "model": ", ".join(facts.models),
             "version": ", ".join(facts.versions),
-            "project": session.project or "",
+            "project": project_name(facts.cwd, session.source.project) or "",
             "branch": facts.branch or "",
         },
         figures=figures,
@@ -95,7 +113,7 @@ def read_compared_session(
             for number, turn in enumerate(turns, 1)
         ),
         files=files,
-        context=_measure_context(session, entries, branch),
+        context=_measure_context(entries, branch),
         first_prompt=facts.first_prompt,
         result=_last_answer(entries)[:_MAX_TEXT],
         ended=_stop_reason(entries),
@@ -105,12 +123,24 @@ def read_compared_session(
 def context_messages(session: Session, branch: int | None = None) -> list[dict[str, object]]:
     """Return the messages of the request that a session, or a branch of it, would send next."""
     if branch is None:
-        return [message.json for message in session.context()]
+        return [] if session.is_missing else [message.json for message in session.context()]
     return [message.json for message in build_thread_context(list(_thread_entries(session, branch)))]
 
 
+def _own_entries(session: Session) -> Sequence[Entry]:
+    """Return the lines of the session's own file: none if it is missing, and an agent's file stands for it."""
+    return () if session.is_missing else session.entries
+
+
+def _first_agent_entries(session: Session) -> Sequence[Entry]:
+    """Return the lines of the agent's file that stands for a session; of a file of several sessions, its own."""
+    sources = session.home.tree.of(Kind.AGENT)
+    source = next((one for one in sources if one.path == session.path), session.source)
+    return read_agent_file(source, session.home, session.id).entries
+
+
 def _thread_entries(session: Session, branch: int) -> tuple[Entry, ...]:
-    threads = session.threads
+    threads = [] if session.is_missing else session.threads
     if not 1 <= branch <= len(threads):
         raise NotFound(
             f"session `{session.id}` has no branch {branch}", hint=f"it has {len(threads)}: `unspool show --tree`"
@@ -197,11 +227,11 @@ def _count_lines(entry: Entry | None) -> tuple[int, int]:
         return 0, 0
 
 
-def _measure_context(session: Session, entries: Sequence[Entry], branch: int | None) -> dict[str, int]:
+def _measure_context(entries: Sequence[Entry], branch: int | None) -> dict[str, int]:
     """Return the bytes of the context at the end, by kind of block."""
     from unspool.format import encode_json
 
-    messages = session.context() if branch is None else build_thread_context(list(entries))
+    messages = build_context(entries) if branch is None else build_thread_context(list(entries))
     sizes: Counter[str] = Counter()
     for message in messages:
         content = message.json.get("content")

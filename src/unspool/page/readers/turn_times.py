@@ -1,7 +1,7 @@
 """Reads from the lines of a turn what took time: requests to the model, tools, agents, and waiting for a person.
 
 Rules
-  1. A request lasts from the line that it answers (a prompt, or the last result) to its own last line.
+  1. When a request began and ended is found by `graph/request_times.py`.
   2. A tool lasts from its call to its result. Questions, plans and calls that were rejected are waiting for a person.
      Where the result has the time that the tool ran, what came before is waiting too; where it has none, the span
      includes waiting for permission: nothing in the file tells the two apart.
@@ -13,16 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unspool.export import CallState, describe_calls
-from unspool.format import Assistant, Entry, ToolResult, ToolUse, User, milliseconds
+from unspool.format import Assistant, Entry, ToolResult, ToolUse, milliseconds
 from unspool.format.tools import AGENT_TOOLS
-from unspool.graph import ToolCall, describe_target
+from unspool.graph import RequestTime, ToolCall, describe_target, find_request_times
 from unspool.page.analysis import TimeSpan
 from unspool.page.view import PageView
 
 _QUESTIONS = frozenset({"AskUserQuestion", "ExitPlanMode"})
 _MIN_WAIT = 1_000
 """Milliseconds of waiting that are worth a span."""
-_MAX_MEASURED = 10**10
 
 
 def read_turn_spans(view: PageView, number: int, part: int = 0) -> list[TimeSpan]:
@@ -31,7 +30,7 @@ def read_turn_spans(view: PageView, number: int, part: int = 0) -> list[TimeSpan
     entries = [item for item in items if isinstance(item, Entry) and item.offset not in view.index.repeated]
     by_offset = {entry.offset: entry for entry in entries}
     last = max((time for entry in entries if (time := milliseconds(entry.record.timestamp)) is not None), default=0)
-    spans = [*_model_spans(view, entries)]
+    spans = [_model_span(view, request) for request in find_request_times(entries)]
     for entry in entries:
         if isinstance(entry.record, Assistant):
             for place, block in enumerate(entry.record.message.blocks):
@@ -40,31 +39,8 @@ def read_turn_spans(view: PageView, number: int, part: int = 0) -> list[TimeSpan
     return sorted(spans, key=lambda span: (span.start, span.end))
 
 
-def _model_spans(view: PageView, entries: list[Entry]) -> Iterator[TimeSpan]:
-    ready: int | None = None
-    current: tuple[str, Entry, int, int] | None = None
-    for entry in entries:
-        record, time = entry.record, milliseconds(entry.record.timestamp)
-        if time is None:
-            continue
-        if isinstance(record, Assistant) and not record.is_api_error_message:
-            id = record.message.id or f"line {entry.offset}"
-            if current is not None and current[0] == id:
-                current = (*current[:3], max(current[3], time))
-                continue
-            if current is not None:
-                yield _model_span(view, *current[1:])
-                ready = max(ready or 0, current[3])  # nothing came in between: it follows the request before it
-            current = (id, entry, min(ready, time) if ready is not None else time, time)
-        elif isinstance(record, User):
-            # Results may be written out of order: the request begins when the last of them is there.
-            ready = max(ready or 0, time)
-    if current is not None:
-        yield _model_span(view, *current[1:])
-
-
-def _model_span(view: PageView, entry: Entry, start: int, end: int) -> TimeSpan:
-    record = entry.record
+def _model_span(view: PageView, request: RequestTime) -> TimeSpan:
+    record = request.entry.record
     assert isinstance(record, Assistant)
     usage = record.message.usage
     # Without a stop reason the count may be from the beginning of the stream.
@@ -73,9 +49,9 @@ def _model_span(view: PageView, entry: Entry, start: int, end: int) -> TimeSpan:
         kind="model",
         name="model",
         target=record.message.model or "",
-        key=f"{view.prefix}{entry.offset}.0",
-        start=start,
-        end=max(start, end),
+        key=f"{view.prefix}{request.entry.offset}.0",
+        start=request.start,
+        end=max(request.start, request.end),
         words=words,
     )
 
@@ -108,7 +84,7 @@ def _call_spans(
         is_open=ended is None,
         agent=view.agent_of(block.id) if kind == "agent" else None,
     )
-    ran = _measured(call) if kind != "person" and ended is not None else None
+    ran = call.measured_milliseconds if kind != "person" and ended is not None else None
     if ran is not None and end - start - ran >= _MIN_WAIT:
         begin = end - ran
         words = "waiting for permission, or for its turn"
@@ -118,12 +94,3 @@ def _call_spans(
         yield TimeSpan(**{**{name: getattr(span, name) for name in span.__struct_fields__}, "start": begin})
     else:
         yield span
-
-
-def _measured(call: ToolCall) -> int | None:
-    """Return the milliseconds that a tool ran, if its result says so."""
-    for name in ("total_duration_ms", "duration_ms"):
-        value = getattr(call.structured, name, None)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MAX_MEASURED:
-            return round(value)
-    return None

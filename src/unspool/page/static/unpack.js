@@ -1,9 +1,11 @@
-// Starts a file that stands alone: its script is compressed. The policy names the hash of what comes out, so that nothing else
-// can run.
+// Starts a file that stands alone: its script, and the styles of what that opens, are compressed. The policy names the hashes of
+// what comes out, so that nothing else can run.
 
-const packed = Uint8Array.from(atob(document.getElementById("packed-script").textContent), (letter) => letter.charCodeAt(0));
-const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-const started = document.createElement("script");
-started.type = "module";
-started.textContent = await new Response(stream).text();
-document.body.append(started);
+for (const tag of ["style", "script"]) {
+  const packed = Uint8Array.from(atob(document.getElementById(`packed-${tag}`).textContent), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const started = document.createElement(tag);
+  if (tag === "script") started.type = "module";
+  started.textContent = await new Response(stream).text();
+  document.body.append(started);
+}

@@ -8,7 +8,7 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
-    from unspool.store.columns import parquet, refresh, store_rows
+    from unspool.store.columns import manifest, parquet, refresh, store_rows
     from unspool.store.columns.dedupe_responses import response_column_cells
     from unspool.store.columns.derive import FileDerivation, SourceFile
     from unspool.store.columns.parquet import arrow_schema, to_record_batch
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LINE_KINDS", "FileDerivation", "RefreshOptions", "SourceFile", "Table", "TableColumn", "arrow_schema",
-    "epoch_days", "epoch_micros", "parquet", "parse_tables", "part_tables", "price_rows", "public_tables", "refresh",
-    "response_column_cells", "sql_literal", "store_rows", "to_record_batch",
+    "epoch_days", "epoch_micros", "manifest", "parquet", "parse_tables", "part_tables", "price_rows", "public_tables",
+    "refresh", "response_column_cells", "sql_literal", "store_rows", "to_record_batch",
 ]
 
 __getattr__ = lazy_door(__name__, {

@@ -24,7 +24,7 @@ from unspool.store.columns.parquet import ColumnFile, content_digest
 from unspool.store.columns.tables import read_script
 
 COLUMNS_FOLDER = "columns"
-_NAME, _READERS = "manifest", "readers.lock"
+MANIFEST, _READERS = "manifest", "readers.lock"
 _MAX_BYTES = 1024**3
 _VERSION = 2
 """Raised when rows are derived in another way; a change of their columns shows in `parts.sql`."""
@@ -99,7 +99,7 @@ def derivation_version() -> str:
 def read_manifest(columns: Path) -> ColumnManifest:
     """Return the manifest; an empty one if there is none that is valid."""
     try:
-        data = read_whole(columns / _NAME, _MAX_BYTES)
+        data = read_whole(columns / MANIFEST, _MAX_BYTES)
         manifest = _decode(data[16:])
     except (OSError, msgspec.MsgspecError, ValueError, UnspoolError):
         return ColumnManifest(derivation_version())
@@ -113,12 +113,12 @@ def write_manifest(columns: Path, manifest: ColumnManifest) -> None:
     """Write a new manifest beside the current one."""
     manifest.serial += 1
     data = _encode(manifest)
-    write_durably(columns / f"{_NAME}.new", hashlib.blake2b(data, digest_size=16).digest() + data)
+    write_durably(columns / f"{MANIFEST}.new", hashlib.blake2b(data, digest_size=16).digest() + data)
 
 
 def publish_manifest(columns: Path) -> None:
     """Replace the current manifest by the one that was written last."""
-    (columns / f"{_NAME}.new").replace(columns / _NAME)  # atomic: a reader sees the old one or the new one
+    (columns / f"{MANIFEST}.new").replace(columns / MANIFEST)  # atomic: a reader sees the old one or the new one
     flush_folder(columns)
 
 
@@ -154,8 +154,15 @@ def drop_files(manifest: ColumnManifest, lost: list[ColumnFile]) -> None:
 @contextmanager
 def open_manifest(columns: Path) -> Iterator[ColumnManifest]:
     """Read the manifest, and keep the files it names from being removed meanwhile."""
-    with hold_lock(columns / _READERS, shared=True):
+    with keep_files(columns):
         yield read_manifest(columns)
+
+
+@contextmanager
+def keep_files(columns: Path) -> Iterator[None]:
+    """Keep the column files from being removed meanwhile."""
+    with hold_lock(columns / _READERS, shared=True):
+        yield
 
 
 def keep_files_until_exit(columns: Path) -> None:

@@ -4,7 +4,8 @@ Rules
   1. The index knows which texts are failures. Its passages get higher ids as they come, so that a log reads only those
      that are new since it was read last.
   2. A line that several files repeat (forks, copies) counts once, in the session that wrote it.
-  3. Without a store the files are searched. With one, what is not indexed yet is not in a log yet.
+  3. Without a store the files are searched that were written in the span, again when one of them has changed. With a
+     store, what is not indexed yet is not in a log yet.
   4. Lines are untrusted. A failure whose line neither the disk nor the archive has is counted without words.
 """
 
@@ -62,12 +63,14 @@ class FailureLog:
         self._filters: SearchFilters | None = None
         self._seen = 0
         self._found: dict[object, _FoundFailure] = {}
+        self._scanned: object = None
+        """What was searched last, without a store: the filters, and the files as they were."""
 
     def read(self, access: StoreAccess, filters: SearchFilters) -> FailureReport:
         """Return what failed; of the filters the times, the tool and the project count."""
         with self._lock:
             if access.database is None:
-                self._found = dict(_scan(open_corpus(access), filters))
+                self._scan_changed(open_corpus(access), filters)
             else:
                 self._read_new(access, access.database, filters)
             self._keep_newest()
@@ -88,6 +91,16 @@ class FailureLog:
                 if known is None or one.strangeness < known.strangeness:
                     self._found[identity] = one
             self._seen = last
+
+    def _scan_changed(self, corpus: Corpus, filters: SearchFilters) -> None:
+        """Search the files again if one of them has changed."""
+        assert corpus.tree is not None
+        since = (filters.since or 0) * 1_000_000
+        recent = tuple(source for source in corpus.tree.sources if source.modified >= since)
+        state = (filters, [(source.path, source.size, source.modified) for source in recent])
+        if state != self._scanned:
+            self._found = dict(_scan(corpus._replace(tree=corpus.tree._replace(sources=recent)), filters))
+            self._scanned = state
 
     def _keep_newest(self) -> None:
         newest = sorted(self._found.items(), key=lambda pair: pair[1].failure.time or 0, reverse=True)

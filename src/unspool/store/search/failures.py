@@ -113,9 +113,11 @@ def describe_failure(text: str) -> str:
     "KeyError: 'total'"
     >>> describe_failure("<tool_use_error>File does not exist.</tool_use_error>")
     'File does not exist.'
+    >>> describe_failure("┌──────┐\n│ full │")
+    '│ full │'
     """
     code, rest = describe_calls.split_exit_code(describe_calls.strip_error_tags(text[:_MAX_TEXT]))
-    lines = [" ".join(line.split())[:_MAX_WORDS] for line in rest.splitlines() if line.strip()]
+    lines = [" ".join(line.split())[:_MAX_WORDS] for line in rest.splitlines() if any(map(str.isalnum, line))]
     # The last line of a traceback says more than the first; of other output the first that sounds wrong does.
     named = next((line for line in reversed(lines) if _PYTHON_ERROR.match(line)), None)
     words = named or next((line for line in lines if _WRONG.search(line)), lines[0] if lines else "")

@@ -199,6 +199,13 @@ class MatchOwners:
         time = milliseconds(match.timestamp) if file.kind in _TIMED_KINDS else None
         return None if time is None else bisect_right(self._turn_starts(session_file).times, time) or None
 
+    def turn_span(self, file: SearchedFile, turn: int) -> tuple[int, int] | None:
+        """Return the offsets between which a turn of a session's file is; None if it has no such turn."""
+        starts = self._turn_starts(file).offsets
+        if not 1 <= turn <= len(starts):
+            return None
+        return starts[turn - 1], starts[turn] if turn < len(starts) else max(file.read_to, file.size)
+
     def add_overflow_tool(self, match: SearchMatch) -> SearchMatch:
         """Return a match in an overflow file with the tool whose result the file holds."""
         file, passage = self._session_file(match), match.passage
@@ -345,12 +352,12 @@ def deduplicate(found: Iterable[tuple[ScoredMatch, S]]) -> list[tuple[ScoredMatc
         key = match.identity
         if key not in chosen:
             chosen[key] = (scored, match, companion)
-        elif _strangeness(match) < _strangeness(chosen[key][1]):
+        elif strangeness(match) < strangeness(chosen[key][1]):
             chosen[key] = (scored._replace(score=chosen[key][0].score), match, companion)
     return [(scored, companion) for scored, _, companion in chosen.values()]
 
 
-def _strangeness(match: SearchMatch) -> tuple[bool, int, int, str]:
+def strangeness(match: SearchMatch) -> tuple[bool, int, int, str]:
     """Return a key that is the smaller, the more a passage belongs where it was found."""
     file = match.file
     return match.session_id != file.session_id, file.is_archived, -file.generation, file.path

@@ -11,18 +11,27 @@ Rules
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing, suppress
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
+from unspool.errors import UnspoolError
 from unspool.format import milliseconds
-from unspool.graph import Json, Passage, extract_text_passages
+from unspool.graph import Json, Passage, extract_passages, extract_text_passages
 from unspool.store.database import list_roots
-from unspool.store.search.corpus import Corpus, CorpusReader, SearchedFile
+from unspool.store.search.corpus import MAX_LINE_BYTES, Corpus, CorpusReader, SearchedFile
 from unspool.store.search.request import SearchFilters
-from unspool.store.search.results import MatchOwners, ScoredMatch, SearchHit, SearchMatch, deduplicate, make_match
+from unspool.store.search.results import (
+    MatchOwners,
+    ScoredMatch,
+    SearchHit,
+    SearchMatch,
+    deduplicate,
+    make_match,
+    make_snippet,
+)
 from unspool.store.search.side_files import load_side_files, search_side_files
 from unspool.store.search.terms import AnyText, SearchTerms, WordQuery
 from unspool.store.sync.changes import read_homes
@@ -39,6 +48,8 @@ _SCORE: Final = f"""1 - bm25(words, 1.0, 0.5) * CASE p.kind {
 """The score of a row of the index. FTS5's `bm25` is the smaller, the better a row matches."""
 _USUAL_LENGTH: Final = 600
 """Characters of a passage, on average."""
+_CLEANED: Final = 64 * 1024
+"""Characters around a match that are cleaned: more than a private key has."""
 _ROLES: Final = {
     "prompt": "user", "queued": "user", "tool_result": "user", "answer": "assistant", "thinking": "assistant",
     "tool_input": "assistant",
@@ -52,14 +63,21 @@ def search_corpora(
     *,
     limit: int | None = None,
     indexed_only: bool = False,
+    clean: Callable[[str], str] | None = None,
 ) -> list[SearchHit]:
-    """Return the hits in some folders, the best first; `indexed_only` leaves out what would have to be scanned."""
+    """Return the hits in some folders, the best first; `indexed_only` leaves out what would have to be scanned.
+
+    `clean` takes out of a text what must not be shown, before the snippet is cut from it.
+    """
     with ExitStack() as stack:
         searches = [_Search(corpus, terms, filters or SearchFilters(), limit) for corpus in corpora]
         for search in searches:
             stack.callback(search.reader.close)
         found = [(scored, search) for search in searches for scored in search.run(indexed_only=indexed_only)]
-        return [search.hit(scored) for scored, search in deduplicate(found)[:limit]]
+        hits = [(search, search.hit(scored), scored) for scored, search in deduplicate(found)[:limit]]
+        if clean is None:
+            return [hit for _, hit, _ in hits]
+        return [hit._replace(snippet=search.clean_snippet(scored, clean)) for search, hit, scored in hits]
 
 
 def count_indexed(corpora: Iterable[Corpus], terms: SearchTerms, filters: SearchFilters | None = None) -> int | None:
@@ -121,6 +139,31 @@ class _Search:
             uuid=match.uuid,
             score=round(scored.score, 4),
         )
+
+    def clean_snippet(self, scored: ScoredMatch, clean: Callable[[str], str]) -> str:
+        """Return the snippet of a match, cut from its text after that was cleaned."""
+        match = scored.match
+        assert match is not None
+        text = ""
+        with suppress(UnspoolError):  # gone from disk and archive
+            text = self._read_text(match)
+        if not text:
+            return clean(match.snippet)
+        first = next(iter(self._terms.spans(text)), (0, 0))[0]
+        cleaned = clean(text[max(first - _CLEANED // 2, 0) : first + _CLEANED // 2])
+        return make_snippet(cleaned, self._terms.spans(cleaned))
+
+    def _read_text(self, match: SearchMatch) -> str:
+        """Return the text that a match is in; nothing of a side file that holds several."""
+        if match.file.kind == "tool-result" or match.passage.kind == "plan":
+            return self.reader.text(match.file, MAX_LINE_BYTES).decode(errors="replace")
+        if not match.file.has_lines:
+            return ""
+        line = self.reader.line_at(match.file, match.offset)
+        passages = list(extract_passages(_decode_object(line)))
+        # A scan also finds what is between the texts: then the line is the text.
+        is_in_text = 0 <= match.number < len(passages)
+        return passages[match.number].text if is_in_text else line.decode(errors="replace")
 
     @cached_property
     def _files(self) -> list[SearchedFile]:

@@ -43,6 +43,8 @@ class QueryLimits(NamedTuple):
     memory: int = MEMORY
     threads: int = min(os.cpu_count() or 1, 4)
     deadline: float | None = DEADLINE
+    tables_only: bool = False
+    """Whether a query may name tables alone. Their files also hold rows of other folders, which tables leave out."""
 
 
 class EngineStopped(Unreadable):
@@ -128,7 +130,9 @@ class SqlEngine:
             start_new_session=True,  # Ctrl-C is for this process to handle
         )
         os.close(theirs)
-        self._send(protocol.StartEngine(*self._setup, self._folder, self._limits.memory, self._limits.threads, theirs))
+        limits = self._limits
+        start = (*self._setup, self._folder, limits.memory, limits.threads, theirs, limits.tables_only)
+        self._send(protocol.StartEngine(*start))
         output = next(self._receive(process, _START_DEADLINE), None)
         if isinstance(output, protocol.EngineReady):
             return process

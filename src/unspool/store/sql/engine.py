@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 
 _ROWS_AT_ONCE = 1000
 _MEGABYTE = 1 << 20
+_TABLE_FUNCTIONS = frozenset({
+    "duckdb_columns", "duckdb_functions", "duckdb_keywords", "duckdb_tables", "duckdb_types", "generate_series",
+    "json_each", "json_tree", "pragma_table_info", "range", "repeat", "repeat_row", "unnest",
+})  # fmt: skip
+"""That read no files, and run no query that is a text."""
+_FILE_MARKS = frozenset("/\\.:*?")
+"""In no name of a table; `FROM 'name.parquet'` reads a file."""
 
 
 def main() -> None:
@@ -54,7 +61,7 @@ def main() -> None:
         return
     protocol.send(output, protocol.EngineReady())
     while (request := protocol.receive(requests, protocol.QueryRequest)) is not None:
-        for message in _answer(connection, request):
+        for message in _answer(connection, request, tables_only=start.tables_only):
             protocol.send(output, message)
 
 
@@ -140,11 +147,13 @@ def install_utc_shim() -> None:
     sys.modules["pytz"] = module
 
 
-def _answer(connection: duckdb.DuckDBPyConnection, request: protocol.QueryRequest) -> Iterator[protocol.EngineOutput]:
+def _answer(
+    connection: duckdb.DuckDBPyConnection, request: protocol.QueryRequest, *, tables_only: bool
+) -> Iterator[protocol.EngineOutput]:
     import duckdb
 
     try:
-        refusal = refusal_reason(connection, request.query)
+        refusal = refusal_reason(connection, request.query, tables_only=tables_only)
         if refusal:
             yield protocol.QueryFailed("refused", refusal)
             return
@@ -162,8 +171,8 @@ def _answer(connection: duckdb.DuckDBPyConnection, request: protocol.QueryReques
         yield protocol.QueryFailed("wrong", f"{type(error).__name__}: {_text_of(error)}")
 
 
-def refusal_reason(connection: duckdb.DuckDBPyConnection, query: str) -> str | None:
-    """Return why a query is refused, if it is: it must be one statement that only reads."""
+def refusal_reason(connection: duckdb.DuckDBPyConnection, query: str, *, tables_only: bool = False) -> str | None:
+    """Return why a query is refused, if it is: it must be one statement that only reads, if asked for only tables."""
     import duckdb
 
     statements = connection.extract_statements(query)
@@ -175,9 +184,34 @@ def refusal_reason(connection: duckdb.DuckDBPyConnection, query: str) -> str | N
     if kind == duckdb.StatementType.EXPLAIN:
         # EXPLAIN ANALYZE runs the statement that it explains, which may be a COPY.
         inner = _explained(query)
-        return refusal_reason(connection, inner) if inner else "not a read-only statement: EXPLAIN"
+        if not inner:
+            return "not a read-only statement: EXPLAIN"
+        return refusal_reason(connection, inner, tables_only=tables_only)
     if kind != duckdb.StatementType.SELECT:
         return f"not a read-only statement: {kind.name}"
+    return find_foreign_source(connection, query) if tables_only else None
+
+
+def find_foreign_source(connection: duckdb.DuckDBPyConnection, query: str) -> str | None:
+    """Return why a query reads something else than tables, if it does, by how DuckDB itself parses it."""
+    row = connection.execute("SELECT json_serialize_sql($query)", {"query": query}).fetchone()
+    parsed = msgspec.json.decode(row[0]) if row else {"error": True}
+    if parsed.get("error") is not False:
+        return "a query of this kind cannot be checked"
+    nodes = [parsed["statements"]]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, list):
+            nodes += node
+        elif isinstance(node, dict):
+            nodes += node.values()
+            if node.get("type") == "TABLE_FUNCTION":
+                function = str((node.get("function") or {}).get("function_name", "")).lower()
+                if function not in _TABLE_FUNCTIONS:
+                    return f"the table function `{function}` is not allowed here"
+            names = (node.get(key) for key in ("catalog_name", "schema_name", "table_name"))
+            if any(isinstance(name, str) and not _FILE_MARKS.isdisjoint(name) for name in names):
+                return "files cannot be named here, only tables"
     return None
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from unspool.errors import UnspoolError, Unwritable, already_exists
 from unspool.files import raise_unwritable
 from unspool.format import Entry, parse_zone
+from unspool.other_agents import translate_folder
 from unspool.paths import config_folder, data_folder, resolve_existing
 from unspool.store.columns import manifest as manifests
 from unspool.store.columns.derive_pool import read_items
@@ -263,8 +264,10 @@ def register(
     """
     require_sql_libraries()
     named = [config_dir] if config_dir is None or isinstance(config_dir, str | Path) else list(config_dir)
-    roots = [resolve_existing(config_folder(str(folder) if folder else None, os.environ)) for folder in named]
-    setup = _prepare_tables(data_folder(os.environ), list(dict.fromkeys(roots)))
+    own = data_folder(os.environ)
+    found = [resolve_existing(config_folder(str(folder) if folder else None, os.environ)) for folder in named]
+    roots = [translate_folder(root, own)[0] for root in found]
+    setup = _prepare_tables(own, list(dict.fromkeys(roots)))
     catalog, schema = connection.execute("SELECT current_catalog(), current_schema()").fetchone() or ("", "")
     connection.execute(f"DETACH DATABASE IF EXISTS {_DATABASE}")
     connection.execute(f"ATTACH ':memory:' AS {_DATABASE}")

@@ -34,6 +34,13 @@ def fetch_text_rows(engine: SqlEngine, query: str, *, null: str | None) -> tuple
     return header, ([_format_value(value, null) for value in decode(line)] for line in lines)
 
 
+def fetch_objects(engine: SqlEngine, query: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a result as objects: lists and structs are nested, times are text."""
+    decode = msgspec.json.Decoder(dict[str, Any]).decode
+    pieces = (piece for piece in engine.execute(query, OBJECTS) if isinstance(piece, bytes))
+    return (decode(line) for piece in pieces for line in piece.splitlines())
+
+
 def format_csv(engine: SqlEngine, query: str, clean: Callable[[str], str] | None = None) -> Iterator[str]:
     """Yield a result as CSV: a line of names, then the rows; NULL is an empty cell."""
     import csv  # only needed for this form

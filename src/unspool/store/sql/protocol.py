@@ -29,6 +29,8 @@ class StartEngine(msgspec.Struct, frozen=True):
     threads: int
     life: int
     """A descriptor of a pipe that closes when the process that started the engine ends."""
+    tables_only: bool = False
+    """Whether queries may name tables alone, and not the files that these are made of."""
 
 
 class QueryRequest(msgspec.Struct, frozen=True):

@@ -47,7 +47,6 @@ from unspool.store.sync.changes import (
 from unspool.store.sync.largest_window import update_largest_windows
 from unspool.store.sync.read_file import Batch, FailedRead, ReadTask, read_batches, read_or_fail
 from unspool.store.sync.write_rows import NEW_GENERATION_CHANGES, RowWriter
-from unspool.store.worker_processes import choose_workers
 
 STEPS = ("refilled", "looked", "read", "archived", "written", "counted", "committed", "missed", "done")
 """The places where a sync may be killed, in order; `read` to `committed` come once for each transaction. `refilled`
@@ -209,14 +208,17 @@ def _forget_lost_archive(database: sqlite3.Connection, archive: Archive) -> bool
 
 def read_files(tasks: Sequence[tuple[int, ReadTask]], workers: int | None = None) -> Iterator[Batch | FailedRead]:
     """Yield the batches of files, read by several processes if that pays; a task comes with the bytes to read."""
-    workers = choose_workers(sum(size for size, _ in tasks), workers)
-    if workers < 2 or len(tasks) < 2:
-        for _, task in tasks:
-            yield from read_or_fail(task)
-        return
-    from unspool.store.sync.pool import read_in_processes  # most syncs read little
+    if len(tasks) > 1:
+        from unspool.store.worker_processes import choose_workers  # most syncs read one file
 
-    yield from read_in_processes(tasks, workers)
+        workers = choose_workers(sum(size for size, _ in tasks), workers)
+        if workers > 1:
+            from unspool.store.sync.pool import read_in_processes  # most syncs read little
+
+            yield from read_in_processes(tasks, workers)
+            return
+    for _, task in tasks:
+        yield from read_or_fail(task)
 
 
 class _Sync:

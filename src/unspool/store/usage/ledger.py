@@ -186,9 +186,11 @@ class StoreLedger:
         columns, groups = "source_id, session_id, sum(cost_micros), sum(unpriced_tokens)", "source_id, session_id"
         settled = f"""SELECT {columns} FROM spent WHERE home_id = {home} AND source_id NOT IN unsummed
             GROUP BY {groups}"""
-        counted = f"SELECT {columns} FROM answers WHERE counted = 1 AND home_id = {home}"
-        rows = self._remembered_rows(settled, f"{counted} AND source_id IN unsummed GROUP BY {groups}")
-        return self._database.execute(f"{counted} GROUP BY {groups}").fetchall() if rows is None else rows
+        counted = f"SELECT {columns} FROM answers WHERE counted = 1 AND"
+        rows = self._remembered_rows(settled, f"{counted} {_growing_condition(home)} GROUP BY {groups}")
+        return (
+            self._database.execute(f"{counted} home_id = {home} GROUP BY {groups}").fetchall() if rows is None else rows
+        )
 
     def _home_sums(self, home: int, query: UsageQuery) -> list[UsageSum]:
         keys = [column if key in query.keys else "NULL" for key, column in KEY_COLUMNS.items()]
@@ -335,8 +337,14 @@ def _sum_statements(query: UsageQuery, home: int, keys: Sequence[str]) -> tuple[
     settled = f"""SELECT {columns}, {", ".join(f"sum({name})" for name in Bill._fields)} FROM spent
         WHERE home_id = {home} AND source_id NOT IN unsummed GROUP BY {groups}"""
     growing = f"""SELECT {columns}, {", ".join(_SUMS)} FROM answers
-        WHERE counted = 1 AND home_id = {home} AND source_id IN unsummed GROUP BY {groups}"""
+        WHERE counted = 1 AND {_growing_condition(home)} GROUP BY {groups}"""
     return settled, growing
+
+
+def _growing_condition(home: int) -> str:
+    """Return what restricts a statement to the files of a home that are still added up anew."""
+    # The plus keeps SQLite from the index of homes, by which it visits every answer: 40 ms of CPU at 1 GB, for no row.
+    return f"+home_id = {home} AND source_id IN unsummed"
 
 
 def _time_groups(query: UsageQuery) -> list[str]:

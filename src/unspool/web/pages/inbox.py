@@ -38,6 +38,7 @@ from unspool.live.state import (
     format_elapsed,
     row_to_json,
 )
+from unspool.other_agents import find_program
 from unspool.paths import config_folder
 from unspool.store import StoreAccess
 from unspool.store.search import FailureKind, SearchFilters
@@ -173,8 +174,7 @@ def read_inbox(request: Request) -> InboxState:
     since = int(midnight.timestamp() * 1000)
     with services.site.open() as access:
         costs = _read_costs(access, {row.session_id for rows in by_section.values() for row in rows}, since)
-        failed = services.failures.read(access, SearchFilters(since=since)) if access.database else None
-        groups = failed.kinds if failed else []
+        groups = services.failures.read(access, SearchFilters(since=since)).kinds
         titles = _read_titles(access, {one.session for group in groups for one in group.sessions if one.session})
     items = {
         name: [_describe_item(services, row, now, costs) for row in rows[:_MAX_ROWS]]
@@ -233,7 +233,8 @@ def _describe_item(services: WebServices, row: BoardRow, now: datetime, costs: d
     request = describe_request(row.asking) if row.asking else None
     cost, href = costs.get(row.session_id, 0), session_link(row.session_id, agent=row.agent_id)
     terminal = find_terminal(row.pid) if row.is_alive and row.pid is not None and row.agent_id is None else None
-    resume = resume_command(row.session_id, row.cwd, named_config(services, row.path))
+    is_other = find_program(row.path) is not None  # Claude Code cannot resume another agent's session
+    resume = "" if is_other else resume_command(row.session_id, row.cwd, named_config(services, row.path))
     go = (terminal.command if terminal else None) or resume
     data = {
         **row_to_json(row, now),

@@ -25,6 +25,7 @@ _PAGES = (
     ("Sessions", "/sessions"),
     ("Search", "/search"),
     ("Usage", "/usage"),
+    ("Insights", "/insights"),
     ("SQL", "/sql"),
     ("Library", "/library"),
 )

@@ -124,7 +124,10 @@ def show_file_history(request: Request) -> Response:
     if path:
         with services_of(request).site.open() as access:
             if access.database is None:
-                raise UsageError("file history needs the store", hint="start `unspool serve` without `--no-store`")
+                raise UsageError(
+                    "file history needs the store",
+                    hint="make the data folder writable, and start `unspool serve` again",
+                )
             rows = read_file_history(access.database, access.roots, path)
             if not rows:
                 found = find_changed_paths(access.database, access.roots, path)

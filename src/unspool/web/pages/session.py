@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Final
 
 import msgspec
@@ -17,6 +17,7 @@ from unspool.display import resume_command
 from unspool.errors import NotFound, UsageError
 from unspool.export import Depth, parse_depth, parse_turn_range
 from unspool.live.state import ActivityKind
+from unspool.other_agents import find_program
 from unspool.page import PageView, find_text, read_detail, split_into_batches
 from unspool.page.html import PageSurroundings, Renderer, session_links
 from unspool.store import IN_FOLDER, folder_parameters
@@ -110,7 +111,7 @@ def _surroundings(request: Request, view: PageView, agents_cost: int) -> PageSur
         paid=row.cost_micros if row else None,
         status="" if is_idle else f"{sign['sign']} {sign['words']}",
         status_kind=sign["status"],
-        resume=resume_command(view.id, head.cwd, named_config(services, path)),
+        resume="" if find_program(path) else resume_command(view.id, head.cwd, named_config(services, path)),
         previous=(beside.previous["href"], beside.previous["title"]) if beside.previous else None,
         next=(beside.next["href"], beside.next["title"]) if beside.next else None,
         listed=beside.list_href,
@@ -160,7 +161,8 @@ def show_detail(request: Request) -> Response:
     query = request.query_params
     with _open(request, with_agent=False) as (view, renderer):
         detail = read_detail(view, query.get("step", ""), whole=bool(query.get("whole")))
-    return _respond(request, detail, lambda: renderer.detail(detail, query.get("tab", "rendered")))
+    with services_of(request).large_renderings if query.get("whole") else nullcontext():
+        return _respond(request, detail, lambda: renderer.detail(detail, query.get("tab", "rendered")))
 
 
 def show_chart(request: Request) -> Response:
@@ -244,7 +246,7 @@ def _agents_cost(request: Request, id: str) -> int:
 def _respond(request: Request, data: object, render: Callable[[], Markup]) -> Response:
     """Return data as JSON if that is requested, else as a part of a page."""
     if wants_json(request):
-        return json_response(msgspec.to_builtins(data, str_keys=True))
+        return json_response(data)
     return HTMLResponse(render())
 
 

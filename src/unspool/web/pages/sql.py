@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from tempfile import SpooledTemporaryFile
@@ -27,13 +26,14 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from unspool.errors import NotFound, Refused, Unreadable, UnspoolError, UsageError
-from unspool.store import IN_FOLDER, folder_parameters, preferences
-from unspool.store.columns import parquet, public_tables
-from unspool.store.sql import QueryLimits, SqlEngine, fetch_text_rows, format_csv, format_json
+from unspool.store import IN_FOLDER, folder_parameters
+from unspool.store.columns import public_tables
+from unspool.store.sql import SqlEngine, fetch_text_rows, format_csv, format_json
 from unspool.web.serving.forms import allow_form_origin, read_form
 from unspool.web.serving.responses import Json, link, page_routes, parse_number, respond
 from unspool.web.serving.services import services_of
 from unspool.web.serving.site import Site
+from unspool.web.serving.sql_engine import open_sql_engine
 
 MAX_QUERIES: Final = 2
 """That run at once."""
@@ -43,7 +43,6 @@ _CELL_CHARACTERS: Final = 400
 """On a page."""
 _MAX_ID_LENGTH: Final = 64
 """Of cells that may be the id of a session."""
-_DEADLINE_SECONDS: Final = 30.0
 _MAX_FILE_BYTES: Final = 1 << 30
 _MAX_MEMORY_BYTES: Final = 8 << 20
 """Of a result before it is written to disk."""
@@ -150,7 +149,7 @@ class _RunningQuery:
 
     def run(self, site: Site, use: Callable[[SqlEngine], T]) -> T:
         """Return what is read from an engine. All of it happens in one thread."""
-        with _open_engine(site) as engine:
+        with open_sql_engine(site) as engine:
             self._engine = engine
             # It may have been cancelled before there was an engine to kill.
             if self._is_cancelled:
@@ -183,29 +182,6 @@ async def _cancel_on_disconnect(request: Request, query: _RunningQuery) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
     query.cancel()
-
-
-@contextmanager
-def _open_engine(site: Site) -> Iterator[SqlEngine]:
-    """Open an engine over the tables, brought up to date."""
-    parquet.require_sql_libraries()
-    # Only now: they need the libraries of the `sql` extra.
-    from unspool.store.columns import refresh as columns
-    from unspool.store.sql import open_tables
-
-    with site.open() as access:
-        if access.database is None:
-            raise Unreadable("the store is not available", hint="find the reason with `unspool doctor`")
-        chosen = site.preferences
-        edition = preferences.price_edition(chosen)
-        columns.refresh_columns(
-            access.database, site.folder, columns.RefreshOptions(prices=chosen.prices, price_edition=edition)
-        )
-        with (
-            open_tables(access.database, site.folder, access.roots, chosen) as ready,
-            SqlEngine(ready.setup, str(ready.columns), QueryLimits(deadline=_DEADLINE_SECONDS)) as engine,
-        ):
-            yield engine
 
 
 routes = [*page_routes("/sql", show_sql), Route("/sql/rows.{form:str}", download_rows, methods=["GET", "POST"])]

@@ -10,10 +10,14 @@ from unspool.lazy_door import lazy_door
 if TYPE_CHECKING:
     from unspool.web.serving.open_sessions import OpenSessions
     from unspool.web.serving.site import Site
+    from unspool.web.serving.sql_engine import KeptEngine
+    from unspool.web.serving.telemetry import TelemetryTask, telemetry_command
 
-__all__ = ["OpenSessions", "Site"]
+__all__ = ["KeptEngine", "OpenSessions", "Site", "TelemetryTask", "telemetry_command"]
 
 __getattr__ = lazy_door(__name__, {
     "open_sessions": "OpenSessions",
     "site": "Site",
+    "sql_engine": "KeptEngine",
+    "telemetry": "TelemetryTask telemetry_command",
 })

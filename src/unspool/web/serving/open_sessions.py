@@ -4,7 +4,8 @@ Rules
   1. An id is compared with the ids of sessions, whole. It never becomes part of a path.
   2. A view is used by one thread at a time. It reads what was appended before it answers, and remembers that for a
      while: several pages may follow a session, each from where it was loaded.
-  3. Few are kept: a view holds offsets, and reads lines again when they are shown.
+  3. Of several files with one id the one that changed last is meant; of those as long, one that has its agents.
+  4. Few are kept: a view holds offsets, and reads lines again when they are shown.
 """
 
 from __future__ import annotations
@@ -94,7 +95,10 @@ class OpenSessions:
             raise NotFound(
                 f"no session matches `{id}`", hint="list sessions at `/sessions`; a new session may not be indexed yet"
             )
-        return max(found, key=lambda session: (not session.is_missing, session.source.modified))
+        newest = max(found, key=lambda session: (not session.is_missing, session.source.modified))
+        # A copy in another folder may be newer, only because it was copied, and lack the files of the agents.
+        whole = [one for one in found if one.agent_sources and one.source.size >= newest.source.size]
+        return newest if newest.agent_sources or not whole else max(whole, key=lambda one: one.source.modified)
 
     def _open_archive(self) -> Archive:
         """Return the archive, opened once by each thread: a connection is used where it was made."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import NamedTuple
 
 import anyio
@@ -14,6 +15,7 @@ from unspool.web.serving.background import BoardWatcher, StoreRefresher
 from unspool.web.serving.open_sessions import OpenSessions
 from unspool.web.serving.seen import SeenFile
 from unspool.web.serving.site import Site
+from unspool.web.serving.sql_engine import KeptEngine
 from unspool.web.serving.sse import StreamCounter
 
 
@@ -28,10 +30,14 @@ class WebServices(NamedTuple):
     catalog: CatalogCache
     sql_slots: anyio.Semaphore
     """Limits how many SQL queries run at once."""
+    large_renderings: threading.Lock
+    """Held by the one thread that renders a very long step: several would leave other pages little of the processor."""
     streams: StreamCounter
     seen: SeenFile
     """Which finished sessions the user has seen."""
     failures: FailureLog
+    insights_engine: KeptEngine
+    """Answers the queries of the insights, one report at a time."""
 
 
 def services_of(request: Request) -> WebServices:

@@ -47,6 +47,7 @@ keys([
   { key: "g s", words: "sessions", run: go("/sessions") },
   { key: "g f", words: "search", run: go("/search") },
   { key: "g u", words: "usage", run: go("/usage") },
+  { key: "g n", words: "insights", run: go("/insights") },
   { key: "t", words: "theme", run: nextTheme },
   { key: "/", words: "to the search field", run: () => document.querySelector("main input[type=search]")?.focus() },
 ]);

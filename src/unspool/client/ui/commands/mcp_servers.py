@@ -28,10 +28,9 @@ _WAIT_SECONDS = 3.0
 async def run_mcp_command(terminal: Terminal, arguments: str) -> None:
     """Show the servers, or connect to one again, or disable one; without a name, let the user choose."""
     action, _, name = arguments.partition(" ")
-    if action not in ("", "reconnect", "disable"):
-        raise UsageError(
-            f"invalid argument `{arguments}`", hint="use `/mcp`, `/mcp reconnect NAME`, `/mcp disable NAME`"
-        )
+    if action not in ("", "reconnect", "disable", "login"):
+        hint = "use `/mcp`, `/mcp login NAME`, `/mcp reconnect NAME`, `/mcp disable NAME`"
+        raise UsageError(f"invalid argument `{arguments}`", hint=hint)
     servers = terminal.chat.services.mcp
     if not action:
         await servers.wait_started(_WAIT_SECONDS)
@@ -44,6 +43,9 @@ async def run_mcp_command(terminal: Terminal, arguments: str) -> None:
         action, name = picked
     elif not servers:
         raise NothingFound("no MCP servers")
+    if action == "login":
+        terminal.run_beside(_sign_in(terminal, name.strip()))
+        return
     if action == "disable":
         await servers.disable(name.strip())
     else:
@@ -56,6 +58,9 @@ async def _choose_action(terminal: Terminal) -> tuple[str, str] | None:
     choices = [("", "")]
     options = [ChoiceOption("Done", key="d")]
     for state in states:
+        if state.status == "needs-auth":
+            choices.append(("login", state.server.name))
+            options.append(ChoiceOption(f"Sign in to {clean_line(state.server.name)}"))
         name = clean_line(state.server.name)
         choices.append(("reconnect", state.server.name))
         options.append(ChoiceOption(f"Connect to {name} again" if state.status != "disabled" else f"Enable {name}"))
@@ -64,6 +69,27 @@ async def _choose_action(terminal: Terminal) -> tuple[str, str] | None:
             options.append(ChoiceOption(f"Disable {name} in this session"))
     picked = await terminal.surface.choose(ChoicePrompt("MCP servers", options))
     return None if picked is None or picked.first == 0 else choices[picked.first]
+
+
+async def _sign_in(terminal: Terminal, name: str) -> None:
+    """Sign in to a server while the chat goes on, and show how that ended."""
+    surface, renderer = terminal.surface, terminal.renderer()
+
+    def show_address(address: str) -> None:
+        surface.show(renderer.text(f"Sign in here, in a browser on this machine:\n{clean_line(address)}") + "\n")
+
+    try:
+        state = await terminal.chat.services.mcp.sign_in(name, show_address)
+    except UnspoolError as error:
+        surface.show(renderer.notice(error.message))
+        return
+    shown = clean_line(state.server.name)
+    done = (
+        f"Signed in to {shown}."
+        if state.status == "connected"
+        else f"No sign-in to {shown}: {clean_line(state.problem)}"
+    )
+    surface.show(renderer.notice(done))
 
 
 async def ask_approvals(terminal: Terminal, pending: tuple[ServerConfig, ...], approvals: ServerApprovals) -> None:

@@ -85,6 +85,7 @@ def hooks_text(opened: OpenedChat) -> str:
         lines.append(event)
         for hook in (hook for hook in hooks if hook.event == event):
             matcher = f"[{hook.matcher}] " if hook.matcher else ""
+            matcher += f"if {hook.condition.text}: " if hook.condition is not None else ""
             fails = f" (a failure: {hook.on_failure})" if hook.on_failure else ""
             lines.append(f"    {matcher}{hook.hook.label}{fails}")
     return "\n".join(lines)

@@ -9,28 +9,32 @@ Rules
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from unspool.errors import TooLarge
+from unspool.display import units
+from unspool.errors import NotFound, TooLarge
 from unspool.home import Session
+from unspool.page import PageView
 from unspool.page.analysis import (
     FIGURES,
     ComparedSession,
+    describe_outside_turns,
     format_figure,
     list_differences,
     session_data,
     short_names,
     turns_data,
 )
-from unspool.page.readers import PricedRequest, read_compared_session
+from unspool.page.readers import read_compared_session, read_paid_requests
 from unspool.store import PriceLookup
-from unspool.store.usage import UsageQuery
 from unspool.web.serving.responses import Json, page_routes, respond, session_link
-from unspool.web.serving.services import services_of
+from unspool.web.serving.services import WebServices, services_of
 
 _BRANCH: Final = re.compile(r"(.+)#(\d{1,6})", re.DOTALL)
 _MAX_BYTES: Final = 64 * 1024 * 1024
@@ -61,19 +65,29 @@ def show_comparison(request: Request) -> Response:
 def _read_side(request: Request, name: str) -> ComparedSession:
     services = services_of(request)
     match = _BRANCH.fullmatch(name)
-    with services.open_sessions.open(match[1] if match else name) as view:
-        source, home = view.session.source, view.session.home
+    with _open_named(services, match[1] if match else name) as view:
+        opened = view.session
     # Of its own: a session remembers all of its lines, and the page's must not.
-    session = Session(source, home)
+    source = opened.source
+    session = Session(source, opened.home, opened.own_path if opened.is_missing else None)
     if source.size + sum(agent.size for agent in session.agent_sources) > _MAX_BYTES:
         raise TooLarge("this session is too large to compare on the page", hint="run `unspool compare` in a terminal")
     with services.site.open() as access:
-        prices = PriceLookup(access.preferences.prices)
-        requests = [
-            PricedRequest(one.file, one.response, prices.price(one.response))
-            for one in access.ledger.requests(UsageQuery(), session.id)
-        ]
+        requests = read_paid_requests(session, access.ledger, PriceLookup(access.preferences.prices))
     return read_compared_session(session, requests, int(match[2]) if match else None)
+
+
+@contextmanager
+def _open_named(services: WebServices, name: str) -> Iterator[PageView]:
+    """Open the session with an id, the beginning of one, or a title: what people type into the form."""
+    with ExitStack() as stack:
+        try:
+            view = stack.enter_context(services.open_sessions.open(name))
+        except NotFound:
+            with services.site.open() as access:
+                id = access.home.session(name).id
+            view = stack.enter_context(services.open_sessions.open(id))
+        yield view
 
 
 def _look(data: Json, a: ComparedSession, b: ComparedSession) -> Json:
@@ -91,7 +105,10 @@ def _look(data: Json, a: ComparedSession, b: ComparedSession) -> Json:
             {
                 "name": FIGURES[one["figure"]],
                 "cells": [
-                    (format_figure(one["figure"], one[key]), _behind(side.id, one["figure"]))
+                    (
+                        format_figure(one["figure"], one[key], side.figures["unpriced_tokens"]),
+                        _behind(side.id, one["figure"]),
+                    )
                     for key, side in sides.items()
                 ],
                 "difference": _difference(one),
@@ -99,6 +116,7 @@ def _look(data: Json, a: ComparedSession, b: ComparedSession) -> Json:
             for one in data["figures"]
         ],
         "turns": [_turn_look(pair, sides) for pair in data["turns"][:_MAX_TURNS]],
+        "outside": [describe_outside_turns(side) for side in sides.values()],
         "more": max(len(data["turns"]) - _MAX_TURNS, 0),
     }
 
@@ -123,6 +141,7 @@ def _turn_look(pair: Json, sides: dict[str, ComparedSession]) -> Json:
             {
                 **pair[key],
                 "href": session_link(side.id, turn=pair[key]["turn"]) if side.branch is None else session_link(side.id),
+                "cost": units.cost(pair[key]["cost_micros"], pair[key]["unpriced_tokens"]),
                 "took": format_figure("_seconds", pair[key]["seconds"]),
             }
             if pair[key]

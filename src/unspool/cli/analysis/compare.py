@@ -26,6 +26,7 @@ _BRANCH = re.compile(r"(.+)#(\d{1,6})", re.DOTALL)
 _GROUP_FIGURES = ("turns", "requests", "cost_micros", "tool_calls", "errors", "files_changed", "active_seconds")
 _MAX_DIFF_LINES = 5000
 """Lines of requests that are compared: the time grows with the square."""
+_LEAST_PATH = 30
 _MAX_SIDE = 60
 """Characters of a prompt or call in a column."""
 
@@ -93,17 +94,14 @@ def _open(stack: ExitStack, name: str, access: options.AccessOptions) -> tuple[S
 
 
 def _read(session: Session, folders: StoreAccess | None, branch: int | None) -> ComparedSession:
-    from unspool.page.readers import PricedRequest, read_compared_session
+    from unspool.page.readers import PricedRequest, read_compared_session, read_paid_requests
     from unspool.store import PriceLookup
-    from unspool.store.usage import UsageQuery
 
     if folders is None:  # a file alone: what stands in it is all there is
         prices = PriceLookup(())
         requests = [PricedRequest(str(session.path), one, prices.price(one)) for one in session.responses]
     else:
-        prices = PriceLookup(folders.preferences.prices)
-        counted = folders.ledger.requests(UsageQuery(), session.id)
-        requests = [PricedRequest(one.file, one.response, prices.price(one.response)) for one in counted]
+        requests = read_paid_requests(session, folders.ledger, PriceLookup(folders.preferences.prices))
     return read_compared_session(session, requests, branch)
 
 
@@ -148,7 +146,14 @@ def _print_messages(opened: Sequence[tuple[Session, Any, int | None]], *, as_jso
 
 
 def _print_pair(a: ComparedSession, b: ComparedSession, *, as_json: bool) -> None:
-    from unspool.page.analysis import FIGURES, list_differences, session_data, short_names, turns_data
+    from unspool.page.analysis import (
+        FIGURES,
+        describe_outside_turns,
+        list_differences,
+        session_data,
+        short_names,
+        turns_data,
+    )
 
     found, turns = list_differences(a, b), turns_data(a, b)
     if as_json:
@@ -157,7 +162,7 @@ def _print_pair(a: ComparedSession, b: ComparedSession, *, as_json: bool) -> Non
     columns = [TextColumn(""), *(TextColumn(name, right=True, least=8) for name in short_names(a, b))]
     rows: list[tuple[str, ...]] = [("title", a.title[:_MAX_SIDE], b.title[:_MAX_SIDE])]
     rows += [(one["setting"], one["a"] or "-", one["b"] or "-") for one in found["settings"]]
-    rows += [(FIGURES[one["figure"]], *_cells(one, "a", "b")) for one in found["figures"]]
+    rows += [(FIGURES[one["figure"]], *_cells(one, a, b)) for one in found["figures"]]
     rows.append(("ended", a.ended or "-", b.ended or "-"))
     output.print_table(
         [*columns, TextColumn("DIFFERENCE", right=True)], [(*row, _difference(row, found)) for row in rows]
@@ -168,10 +173,17 @@ def _print_pair(a: ComparedSession, b: ComparedSession, *, as_json: bool) -> Non
         output.print_table([TextColumn("CONTEXT"), *columns[1:]], sizes)
     if found["files"]:
         output.print_line()
-        changes = [(one["path"], _lines(one["a"]), _lines(one["b"])) for one in found["files"]]
+        sides = sum(max(len(name), 8) + 2 for name in short_names(a, b))
+        room = max(output.terminal_width() - sides, _LEAST_PATH)
+        changes = [(_cut_path(one["path"], room), _lines(one["a"]), _lines(one["b"])) for one in found["files"]]
         output.print_table([TextColumn("FILE", least=20), *columns[1:]], changes)
     output.print_line()
-    _print_turns(turns)
+    _print_turns(turns, (describe_outside_turns(a), describe_outside_turns(b)))
+
+
+def _cut_path(path: str, room: int) -> str:
+    """Return the end of a path: it says more than its beginning."""
+    return path if len(path) <= room else f"…{path[1 - room :]}"
 
 
 def _difference(row: tuple[str, ...], found: dict[str, Any]) -> str:
@@ -184,28 +196,34 @@ def _difference(row: tuple[str, ...], found: dict[str, Any]) -> str:
     return f"{'+' if one['difference'] > 0 else '-'}{words}"
 
 
-def _format_figure(name: str, value: float | None) -> str:
+def _format_figure(name: str, value: float | None, unpriced_tokens: float | None = 0) -> str:
     from unspool.page.analysis import format_figure  # start-up: help needs none of it
 
-    return format_figure(name, value)
+    return format_figure(name, value, unpriced_tokens)
 
 
-def _cells(one: dict[str, Any], *sides: str) -> tuple[str, ...]:
-    return tuple(_format_figure(one["figure"], one[side]) for side in sides)
+def _cells(one: dict[str, Any], *sides: ComparedSession) -> tuple[str, ...]:
+    name = one["figure"]
+    return tuple(
+        _format_figure(name, one[key], side.figures["unpriced_tokens"]) for key, side in zip("ab", sides, strict=True)
+    )
 
 
 def _lines(changed: dict[str, int] | None) -> str:
     return "-" if changed is None else f"+{changed['added']:,} -{changed['removed']:,}"
 
 
-def _print_turns(turns: Sequence[dict[str, Any]]) -> None:
-    rows = []
+def _print_turns(turns: Sequence[dict[str, Any]], outside: tuple[str, str]) -> None:
+    rows: list[tuple[str, ...]] = []
     for pair in turns:
         rows.append(("=" if pair["same_prompt"] else "≠", *(_turn_words(pair[side]) for side in "ab")))
         rows += [
             ("  =" if calls["same"] else "  ≠", *(_call_words(calls[side]) for side in "ab")) for calls in pair["calls"]
         ]
-    output.print_table([TextColumn(""), TextColumn("A", least=20), TextColumn("B", least=20)], rows)
+    if any(outside):
+        rows.append(("", *(f"outside of turns: {words}" if words else "" for words in outside)))
+    if rows:
+        output.print_table([TextColumn(""), TextColumn("A", least=20), TextColumn("B", least=20)], rows)
 
 
 def _turn_words(turn: dict[str, Any] | None) -> str:
@@ -213,7 +231,7 @@ def _turn_words(turn: dict[str, Any] | None) -> str:
         return ""
     first = " ".join(turn["prompt"].split())[:_MAX_SIDE]
     took = units.duration(timedelta(seconds=turn["seconds"]))
-    return f"{turn['turn']} · {first} ({units.dollars(turn['cost_micros'])}, {took})"
+    return f"{turn['turn']} · {first} ({units.cost(turn['cost_micros'], turn['unpriced_tokens'])}, {took})"
 
 
 def _call_words(call: dict[str, Any] | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,18 +16,19 @@ from unspool.testing.build import assistant, rewind, session, tool_result, tool_
 
 A, B = (f"0000000{digit}-0000-4000-8000-00000000000{digit}" for digit in "12")
 SQL = """
-SELECT s.session_id, s.turns, s.tool_calls, s.errors, s.compactions, s.context_tokens,
+SELECT s.session_id, s.turns, s.tool_calls, s.errors, s.compactions, s.context_tokens, s.agents, s.wall_seconds,
+       s.active_seconds, s.cost_micros, coalesce(s.unpriced_tokens, 0) AS unpriced_tokens,
+       s.title, s.project, s.branch, s.models, s.versions, count(*) OVER (PARTITION BY session_id) AS files,
        coalesce(r.requests, 0) AS requests, coalesce(r.input_tokens, 0) AS input_tokens,
        coalesce(r.output_tokens, 0) AS output_tokens, coalesce(r.cache_read_tokens, 0) AS cache_read_tokens,
-       coalesce(r.cache_write_tokens, 0) AS cache_write_tokens, coalesce(r.cost_micros, 0) AS cost_micros,
+       coalesce(r.cache_write_tokens, 0) AS cache_write_tokens,
        coalesce(f.files_changed, 0) AS files_changed, coalesce(f.lines_added, 0) AS lines_added,
        coalesce(f.lines_removed, 0) AS lines_removed
-FROM (SELECT * FROM sessions QUALIFY count(*) OVER (PARTITION BY session_id) = 1) s
+FROM sessions s
 LEFT JOIN (
   SELECT session_id, count(*) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
          sum(cache_read_tokens) AS cache_read_tokens,
-         sum(cache_write_5m_tokens + cache_write_1h_tokens) AS cache_write_tokens,
-         sum(coalesce(cost_micros, 0)) AS cost_micros
+         sum(cache_write_5m_tokens + cache_write_1h_tokens) AS cache_write_tokens
   FROM responses GROUP BY session_id
 ) r USING (session_id)
 LEFT JOIN (
@@ -34,7 +36,9 @@ LEFT JOIN (
          sum(coalesce(removed, 0)) AS lines_removed
   FROM files_touched WHERE action <> 'read' AND done GROUP BY session_id
 ) f USING (session_id)
+ORDER BY session_id
 """
+SETTINGS = ("title", "project", "branch", "models", "versions")
 
 
 def read(run: Run, config: Path, *arguments: str) -> Any:
@@ -43,20 +47,55 @@ def read(run: Run, config: Path, *arguments: str) -> Any:
     return json.loads(done.out) if done.out else {"items": [], "sessions": []}
 
 
+def check_figures(session: dict[str, Any], row: dict[str, Any]) -> None:
+    """Check each figure of a session, and its settings, against the row that SQL has of it."""
+    figures = {name: value for name, value in row.items() if name not in ("session_id", "files", *SETTINGS)}
+    assert {name: session["figures"][name] for name in figures} == figures, row["session_id"]
+    assert {**figures, **session["figures"]} == session["figures"]
+    said = (session["title"], session["project"], session["git_branch"], session["model"], session["version"])
+    title, project, branch, models, versions = (row[name] for name in SETTINGS)
+    assert said == (title or "", project or "", branch or "", ", ".join(models), ", ".join(versions))
+
+
+def check_pair(found: dict[str, Any], pair: tuple[str, str], rows: dict[str, dict[str, Any]]) -> None:
+    """Check all that stands in a comparison of two sessions against their rows."""
+    for side, id in zip("ab", pair, strict=True):
+        check_figures(found[side], rows[id])
+        assert [one[side] for one in found["figures"]] == [
+            found[side]["figures"][one["figure"]] for one in found["figures"]
+        ]
+        turns = [turn[side] for turn in found["turns"] if turn[side]]
+        outside = found[side]["outside_turns"]
+        assert outside["requests"] + sum(turn["requests"] for turn in turns) == rows[id]["requests"]
+        assert outside["cost_micros"] + sum(turn["cost_micros"] for turn in turns) == (rows[id]["cost_micros"] or 0)
+        assert min(outside.values()) >= 0
+        touched = [change[side] for change in found["files"] if change[side]]
+        assert len(touched) == rows[id]["files_changed"]
+        assert sum(change["added"] for change in touched) == rows[id]["lines_added"]
+
+
 @pytest.mark.parametrize("tree", TREES)
 def test_the_figures_equal_those_of_sql_and_of_usage(tree: str, tmp_path: Path, run: Run) -> None:
+    """Of all sessions in groups, and of a pair: also of sessions of which only agents are left."""
     config = tmp_path / "claude"
     TREES[tree](config)
-    compared = {one["session_id"]: one for one in read(run, config, "compare", "--by", "model", "--json")["sessions"]}
-    rows = {row["session_id"]: row for row in read(run, config, "sql", SQL, "--json")["items"]}
+    compared = read(run, config, "compare", "--by", "model", "--json")["sessions"]
+    rows = read(run, config, "sql", SQL, "--json")["items"]
+    alone = {row["session_id"]: row for row in rows if row["files"] == 1}
+    for one in compared:
+        if one["session_id"] in alone:
+            check_figures(one, alone[one["session_id"]])
+    # Two files with one id are two sessions of lists: each pays for what is in it, and together they pay once.
+    costs: dict[str, int] = {}
+    for one in compared:
+        costs[one["session_id"]] = costs.get(one["session_id"], 0) + (one["figures"]["cost_micros"] or 0)
     usage = {row["session_id"]: row["cost_micros"] for row in read(run, config, "usage", "session", "--json")["items"]}
-    # Two files with one id are two sessions of lists, and one that pays.
-    for id, one in compared.items():
-        figures = one["figures"]
-        if id in rows:
-            row = {name: value for name, value in rows[id].items() if name != "session_id"}
-            assert {name: figures[name] for name in row} == row, id
-        assert figures["cost_micros"] == (usage.get(id) or 0), id
+    assert costs == {id: usage.get(id) or 0 for id in costs}
+    # Of a file of several sessions that names none on some lines, SQL counts no agent.
+    named = [id for id in alone if re.fullmatch(r"(?!agent-)[\w-]{1,80}", id)]
+    if named:
+        pair = named[0], named[-1]
+        check_pair(read(run, config, "compare", *pair, "--json"), pair, alone)
 
 
 @pytest.fixture
@@ -134,3 +173,28 @@ def test_wrong_requests_say_what_is_missing(config: Path, run: Run, words: list[
     done = run("--config-dir", config, "compare", *words)
     assert done.code == 2
     assert done.err.count("hint:") == 1
+
+
+def test_a_session_without_prices_has_no_cost(tmp_path: Path, run: Run) -> None:
+    config = tmp_path / "claude"
+    session(user("Begin."), assistant("Begun.", model="glm-4.7"), id=A).save(config)
+    session(user("Begin."), assistant("Begun."), id=B).save(config)
+    found = read(run, config, "compare", A, B, "--json")
+    assert found["a"]["figures"]["cost_micros"] is None
+    assert found["b"]["figures"]["cost_micros"] > 0
+    lines = run("--config-dir", config, "compare", A, B).out.splitlines()
+    assert next(line.split()[1] for line in lines if line.startswith("cost")) == "?"
+
+
+def test_what_no_turn_has_is_said(tmp_path: Path, run: Run) -> None:
+    """A file may begin in the middle of a session: what comes before its first prompt is in no turn."""
+    config = tmp_path / "claude"
+    steps = [assistant(tool_use("Bash", id="toolu_1", command="ls")), tool_result("a", id="toolu_1")]
+    session(*steps, user("Go on."), assistant("Gone on."), id=A).save(config)
+    session(user("Begin."), assistant("Begun."), id=B).save(config)
+    found = read(run, config, "compare", A, B, "--json")
+    assert found["a"]["outside_turns"]["requests"] == 1
+    assert found["a"]["outside_turns"]["tool_calls"] == 1
+    assert found["a"]["outside_turns"]["cost_micros"] > 0
+    assert set(found["b"]["outside_turns"].values()) == {0}
+    assert "outside of turns: 1 request, $" in run("--config-dir", config, "compare", A, B).out
