@@ -58,6 +58,17 @@ def test_every_id_that_is_printed_is_accepted(name: str, place: Path) -> None:
     assert answers == {id: id for id in listed}
 
 
+@pytest.mark.parametrize("name", ["agents in folders", "agents beside", "agents alone", "hostile ids", "wrong types"])
+def test_lists_and_sql_count_the_same_agents_of_each_session(name: str, place: Path) -> None:
+    """Also of a session without a file, and of agents whose lines name no session."""
+    (tree,) = make_trees(place, [name])
+    listed = json.loads(unspool(tree, "ls", "--all", "--json"))["items"]
+    rows = json.loads(unspool(tree, "sql", "--json", "SELECT session_id, agents FROM sessions"))["items"]
+    counts = sorted((row["session_id"], row["agents"]) for row in listed)
+    assert sorted((row["session_id"], row["agents"]) for row in rows) == counts
+    assert any(agents for _, agents in counts)
+
+
 ACCEPT = """
 import json, sys
 from unspool.cli.options import AccessOptions

@@ -85,7 +85,7 @@ shown AS (
     arg_min(project_key, place) AS project_key, bool_and(gone) AS gone, '' AS title, 'nobody' AS titled_by,
     '' AS first_prompt, arg_min(project_key, place) AS project, '[]' AS versions, '[]' AS models, '[]' AS pull_requests,
     0.0 AS wall_seconds, 0.0 AS active_seconds, 0 AS turns, 0 AS messages, 0 AS tool_calls, 0 AS errors, 0 AS images,
-    0 AS compactions, 'only agents' AS hidden
+    0 AS compactions, count(DISTINCT source_id)::INTEGER AS agents, 'only agents' AS hidden
   FROM paying WHERE paid_by IS NULL GROUP BY ALL
 )
 
@@ -93,7 +93,7 @@ shown AS (
 i.title, i.titled_by, i.first_prompt, i.project, i.cwd, i.branch, i.slug,
   from_json(i.versions::JSON, '["VARCHAR"]') AS versions, from_json(i.models::JSON, '["VARCHAR"]') AS models,
   i.started, i.ended, i.wall_seconds, i.active_seconds, i.turns, i.command_turns, i.messages, i.tool_calls, i.errors, i.images,
-  i.compactions, coalesce(helping.agents, 0)::INTEGER AS agents,
+  i.compactions, coalesce(i.agents, helping.agents, 0)::INTEGER AS agents,
   from_json(i.pull_requests::JSON, '["VARCHAR"]') AS pull_requests, i.context_tokens,
   CASE WHEN billed.unpriced_tokens > 0 THEN nullif(coalesce(billed.cost_micros, 0), 0)
     ELSE coalesce(billed.cost_micros, 0) END AS cost_micros,
