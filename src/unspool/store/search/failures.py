@@ -30,6 +30,10 @@ _VARYING: Final = re.compile(
 )
 _WRONG: Final = re.compile(r"(?i)error|exception|fail|not found|no such|denied|refused|invalid|cannot|unable|timed out")
 _PYTHON_ERROR: Final = re.compile(r"[A-Za-z_.]{1,80}(?:Error|Exception)\b")
+_PYTEST_MARK: Final = re.compile(r"^E {2,}(?=\S)")
+"""What pytest writes before the lines of an exception."""
+_HEADING: Final = re.compile(r"[=_*#~-]{4}.*[=_*#~-]{4}")
+"""A line such as `==== FAILURES ====`, which is the same for every failure."""
 
 
 class Failure(NamedTuple):
@@ -115,9 +119,13 @@ def describe_failure(text: str) -> str:
     'File does not exist.'
     >>> describe_failure("┌──────┐\n│ full │")
     '│ full │'
+    >>> describe_failure("==== FAILURES ====\n    assert a == b\nE   assert 1 == 2\nFAILED test_a.py::test_b")
+    'FAILED test_a.py::test_b'
     """
     code, rest = describe_calls.split_exit_code(describe_calls.strip_error_tags(text[:_MAX_TEXT]))
-    lines = [" ".join(line.split())[:_MAX_WORDS] for line in rest.splitlines() if any(map(str.isalnum, line))]
+    written = [line for line in rest.splitlines() if any(map(str.isalnum, line))]
+    written = [line for line in written if not _HEADING.fullmatch(line.strip())] or written
+    lines = [" ".join(_PYTEST_MARK.sub("", line).split())[:_MAX_WORDS] for line in written]
     # The last line of a traceback says more than the first; of other output the first that sounds wrong does.
     named = next((line for line in reversed(lines) if _PYTHON_ERROR.match(line)), None)
     words = named or next((line for line in lines if _WRONG.search(line)), lines[0] if lines else "")
