@@ -48,6 +48,9 @@ KNOWN_FIELDS = {
     "image": {"type", "source", "cache_control"},
     "document": {"type", "source", "title", "context", "citations", "cache_control"},
 }
+_KINDS_BY_ROLE = {"assistant": frozenset(("text", *ASSISTANT_BLOCKS)), "user": frozenset(("text", *USER_BLOCKS))}
+"""What a message of each role may have."""
+_WITH_MEDIA = ("tool_result", "image", "document")
 _STRING_FIELDS = {"text": ("text",), "thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
 IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 MAX_IMAGE_BYTES = 5 * 1024 * 1024
@@ -66,29 +69,36 @@ def check_messages(body: Json, *, beta: bool) -> Iterator[Problem]:
         return
     if not messages:
         yield refuse("messages", "at least one message is required")
+    contents = [numbered_blocks(one.get("content") if isinstance(one, dict) else None) for one in messages]
     # The limit of pixels is lower for all images of a request that has many.
-    many = sum(map(_count_images, messages)) > MANY_IMAGES
-    for number, message in enumerate(messages):
+    many = sum(map(_count_images, contents)) > MANY_IMAGES
+    for number, (message, blocks) in enumerate(zip(messages, contents, strict=True)):
         path = f"messages.{number}"
         if not isinstance(message, dict):
             yield refuse(path, NOT_AN_OBJECT)
             continue
-        yield from _check_message(message, path, beta=beta)
-        for place, block in numbered_blocks(message.get("content")):
-            inside = f"{path}.content.{place}"
-            yield from _check_role(block["type"], path, message.get("role"), beta=beta)
+        yield from _check_message(message, path, len(blocks), beta=beta)
+        role = message.get("role")
+        allowed = _KINDS_BY_ROLE.get(role, ()) if isinstance(role, str) else ()
+        for place, block in blocks:
+            inside, kind = f"{path}.content.{place}", block["type"]
+            if kind not in allowed:
+                yield from _check_role(kind, path, role, beta=beta)
             yield from _check_fields(block, inside, beta=beta)
-            yield from _check_media(block, inside, many=many)
+            if kind in _WITH_MEDIA:
+                yield from _check_media(block, inside, many=many)
 
 
-def _check_message(message: Json, path: str, *, beta: bool) -> Iterator[Problem]:
+def _check_message(message: Json, path: str, blocks: int, *, beta: bool) -> Iterator[Problem]:
+    """Check a message besides its blocks; `blocks` is how many parts of its content are blocks."""
     role, content = message.get("role"), message.get("content")
     if role not in ("user", "assistant", "system"):
         yield refuse_value(f"{path}.role", role, "Input should be 'user' or 'assistant'")
     if not beta and role != "system":  # what a system message may set beside its text changes from beta to beta
         yield from check_extra_fields(message, path, {"role", "content"})
     if isinstance(content, list):
-        for number, block in enumerate(content):
+        # As a rule all of them are: then nobody looks at them again.
+        for number, block in enumerate(content) if blocks < len(content) else ():
             if not isinstance(block, dict):
                 yield refuse(f"{path}.content.{number}", NOT_AN_OBJECT)
             elif not is_block(block):
@@ -111,10 +121,12 @@ def _check_role(kind: str, path: str, role: object, *, beta: bool) -> Iterator[P
 def _check_fields(block: Json, path: str, *, beta: bool) -> Iterator[Problem]:
     kind = str(block["type"])
     path = f"{path}.{kind}"
-    if not beta and kind in KNOWN_FIELDS:
+    # A generator is made only where it has something to say, here and below: there are thousands of blocks.
+    if not beta and kind in KNOWN_FIELDS and not block.keys() <= KNOWN_FIELDS[kind]:
         yield from check_extra_fields(block, path, KNOWN_FIELDS[kind])
     for key in _STRING_FIELDS.get(kind, ()):
-        yield from check_string(block, path, key)
+        if type(block.get(key)) is not str:
+            yield from check_string(block, path, key)
     if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
         yield from _check_call(block, path)
     elif kind in ("tool_result", "mcp_tool_result", *SERVER_RESULTS):
@@ -127,7 +139,8 @@ def _check_fields(block: Json, path: str, *, beta: bool) -> Iterator[Problem]:
 
 def _check_call(block: Json, path: str) -> Iterator[Problem]:
     yield from _check_id(block, path, "id")
-    yield from check_string(block, path, "name")
+    if type(block.get("name")) is not str:
+        yield from check_string(block, path, "name")
     if block.get("name") == "":
         yield refuse(f"{path}.name", "String should have at least 1 character")
     if not isinstance(block.get("input"), dict):
@@ -135,8 +148,9 @@ def _check_call(block: Json, path: str) -> Iterator[Problem]:
 
 
 def _check_id(block: Json, path: str, key: str) -> Iterator[Problem]:
-    yield from check_string(block, path, key)
-    if isinstance(block.get(key), str) and not _ID.fullmatch(block[key]):
+    if type(block.get(key)) is not str:
+        yield from check_string(block, path, key)
+    elif not _ID.fullmatch(block[key]):
         yield refuse(f"{path}.{key}", f"String should match pattern '^{_ID.pattern}$'")
 
 
@@ -252,9 +266,12 @@ def _decode_base64(data: str) -> bytes | None:
         return None
 
 
-def _count_images(message: object) -> int:
-    """Count the images of a message, those in tool results too."""
-    blocks = numbered_blocks(message.get("content") if isinstance(message, dict) else None)
-    results = [block for _, block in blocks if block["type"] == "tool_result"]
-    inside = [inner for block in results for inner in numbered_blocks(block.get("content"))]
-    return sum(block["type"] == "image" for _, block in (*blocks, *inside))
+def _count_images(blocks: list[tuple[int, Json]]) -> int:
+    """Count the images among the blocks of a message, those in tool results too."""
+    count = 0
+    for _, block in blocks:
+        if block["type"] == "image":
+            count += 1
+        elif block["type"] == "tool_result" and isinstance(block.get("content"), list):
+            count += sum(inner["type"] == "image" for _, inner in numbered_blocks(block["content"]))
+    return count

@@ -23,11 +23,12 @@ Rules
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from unspool.edit.planning.ids import IdMap, overwrite_ids, rewrite_inserted_line, rewrite_line
+from unspool.edit.planning.ids import IdMap, LineCopier, rewrite_inserted_line, rewrite_line
 from unspool.edit.planning.plan import PlannedChange
 from unspool.edit.session_text import SessionText, parse_session_text
 from unspool.errors import Refused
@@ -59,6 +60,8 @@ from unspool.graph import is_boundary, is_message
 
 Parents: TypeAlias = Mapping[str, str | None]
 _LINE_END = ord("\n")
+_SOUGHT_BYTES = 64
+"""How much of a value is looked for before it is compared whole."""
 
 
 class FinishedEdit(NamedTuple):
@@ -214,46 +217,48 @@ class EditDraft:
 
     def _render(self, id_map: IdMap | None) -> tuple[bytes, int]:
         """Return the bytes of the new file and how many lines they are."""
-        pieces: list[bytes | memoryview] = []
+        # Written piece by piece: held as a list, the pieces were as much memory again as the file.
+        output = io.BytesIO()
+        write, whole = output.write, memoryview(self.text.data)
+        copier = LineCopier(id_map) if id_map is not None else None
         lines, ended = 0, True
-        # Ids are changed in one copy of the whole file: most lines are slices of it and never copied by themselves.
-        copy = bytearray(self.text.data) if id_map is not None else None
-        whole = memoryview(self.text.data if copy is None else copy)
         for item in self.text.items:
-            inserted = self._inserted.get(item.offset, ())
-            pieces += [_rewrite_inserted(line, id_map) for line in inserted]
-            lines += len(inserted)
-            if item.offset in self.removed_lines or (self.end is not None and item.offset > self.end):
+            start = item.offset
+            if start in self._inserted:
+                lines += self._write_inserted(output, start, id_map)
+            if start in self.removed_lines or (self.end is not None and start > self.end):
                 continue
             if not ended:
-                pieces.append(b"\n")
-            if isinstance(item, Entry):
-                pieces += self._render_line(item, id_map, copy, whole)
+                write(b"\n")
+            if type(item) is Entry:
                 lines += 1
+                piece = self._render_line(item, id_map, copier)
             elif item is self.text.unfinished_line and id_map is not None:
                 continue  # half a line of a session that may still be written
             else:
-                pieces.append(whole[item.offset : item.offset + item.length])
-            ended = pieces[-1][-1] == _LINE_END or self._shares_line(item)
-        if pieces and pieces[-1][-1] != _LINE_END:
-            pieces.append(b"\n")
-        appended = self._inserted.get(len(self.text.data), ())
-        pieces += [_rewrite_inserted(line, id_map) for line in appended]
-        return b"".join(pieces), lines + len(appended)
+                piece = whole[start : start + item.length]
+            write(piece)
+            ended = piece[-1] == _LINE_END or self._shares_line(item)
+        with output.getbuffer() as written:
+            is_whole = not written or written[-1] == _LINE_END
+        if not is_whole:
+            write(b"\n")
+        lines += self._write_inserted(output, len(self.text.data), id_map)
+        return output.getvalue(), lines
+
+    def _write_inserted(self, output: io.BytesIO, offset: int, id_map: IdMap | None) -> int:
+        """Write the new lines before an offset; return how many they are."""
+        inserted = self._inserted.get(offset, ())
+        output.writelines(_rewrite_inserted(line, id_map) for line in inserted)
+        return len(inserted)
 
     def _render_line(
-        self, entry: Entry, id_map: IdMap | None, copy: bytearray | None, whole: memoryview
-    ) -> tuple[bytes | memoryview, ...]:
-        """Return a line as it becomes, in pieces."""
-        start, end = entry.offset, entry.offset + entry.length
-        if start in self._patches or start in self._removed_blocks:
-            return (self._patch_entry(entry, id_map),)
-        if id_map is None or copy is None:
-            return (whole[start:end],)
-        suffix = overwrite_ids(copy, entry, id_map)
-        if suffix is None:
-            return (rewrite_line(entry, id_map),)
-        return (whole[start : end - 2], suffix, b"}\n") if suffix else (whole[start:end],)
+        self, entry: Entry, id_map: IdMap | None, copier: LineCopier | None
+    ) -> bytes | bytearray | memoryview:
+        """Return a line as it becomes."""
+        if entry.offset in self._patches or entry.offset in self._removed_blocks:
+            return self._patch_entry(entry, id_map)
+        return memoryview(entry.raw) if copier is None else copier.rewrite(entry)
 
     def _shares_line(self, item: Item) -> bool:
         """Return whether the next item stands on the same line and stays: then no line end belongs between them."""
@@ -296,9 +301,23 @@ def _replace_known(
         key = encode_json(path[-1]) + b":"
         old = key + raw
         # The same bytes twice: only parsing tells which of them the path means.
-        if path in left and line.count(old) == 1:
-            line = line.replace(old, key + encode_json(left.pop(path)))
+        if path in left and (at := _find_once(line, old)) is not None:
+            line = b"".join([line[:at], key, encode_json(left.pop(path)), line[at + len(old) :]])
     return line, left
+
+
+def _find_once(line: bytes, value: bytes) -> int | None:
+    """Return where a value stands on a line; None if it does not, or more than once."""
+    # By its beginning: `count` reads a long value twice before it begins to look for it, which took four times as long.
+    beginning, found = value[:_SOUGHT_BYTES], None
+    at = line.find(beginning)
+    while at >= 0:
+        if line.startswith(value, at):
+            if found is not None:
+                return None
+            found = at
+        at = line.find(beginning, at + 1)
+    return found
 
 
 def _rewrite_inserted(line: bytes, id_map: IdMap | None) -> bytes:

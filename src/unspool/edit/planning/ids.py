@@ -83,8 +83,11 @@ def derive_uuid(seed: bytes, old: str) -> str:
     True
     """
     digits = hashlib.blake2b(old.encode("utf-8", "surrogatepass"), digest_size=16, key=seed[:64]).hexdigest()
-    variant = "89ab"[int(digits[16], 16) & 3]
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{_VARIANTS[digits[16]]}{digits[17:20]}-{digits[20:]}"
+
+
+_VARIANTS = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
+"""The digit that marks the variant of a UUID, by the random digit in its place."""
 
 
 def derive_agent_id(seed: bytes, old: str) -> str:
@@ -108,35 +111,49 @@ def rewrite_line(entry: Entry, id_map: IdMap) -> bytes:
     return line
 
 
-def overwrite_ids(buffer: bytearray, entry: Entry, id_map: IdMap) -> bytes | None:
-    """Change the pointers of a line inside a copy of the whole file; return what is to be added before the line's end.
+class LineCopier:
+    """Rewrites the lines of a session under new ids, one after the other."""
 
-    None: it cannot be done that way (a value of another length, or one that is there twice), but `rewrite_line` can.
-    Nearly all lines can: one id is as long as another, and no line has to be copied to change it.
-    """
-    start, record = entry.offset, entry.record
-    end = start + entry.length
-    if (
-        id_map.keeps_ids
-        or record.forked_from is not None
-        or (record.uuid is not None and not buffer.endswith(b"}\n", start, end))
-    ):
-        return None
-    find = buffer.find
-    for path, old, value in _find_pointers(entry, id_map):
-        if len(path) > 1 or type(old) is not str or type(value) is not str or len(old) != len(value):
+    def __init__(self, id_map: IdMap) -> None:
+        self._id_map = id_map
+        self._paths = [old for old, _ in id_map.paths]
+        self._encoded: dict[str, tuple[bytes, bytes, str]] = {}
+        """Ids as they stand in the file, with the new ones: nearly each is on several lines."""
+        # All but the id of the line: it is the same for every line.
+        self._origin = _encode_origin(id_map, "").removesuffix(b'""}')
+
+    def rewrite(self, entry: Entry) -> bytes | bytearray:
+        """Return a line under the new ids: in nearly all lines, they are put where the old ones were."""
+        line = self._overwrite_ids(entry)
+        return rewrite_line(entry, self._id_map) if line is None else line
+
+    def _overwrite_ids(self, entry: Entry) -> bytearray | None:
+        """Change the pointers of a line in a copy of it; None where a value has another length, or is there twice."""
+        record, line = entry.record, bytearray(entry.raw)
+        uuid = record.uuid
+        if self._id_map.keeps_ids or record.forked_from is not None or (uuid is not None and not line.endswith(b"}\n")):
             return None
-        key = _KEYS[path[0]]
-        needle = key + old.encode("utf-8", "replace") + b'"'
-        at = find(needle, start, end)
-        if at < 0 or find(needle, at + 1, end) >= 0:
-            return None
-        at += len(key)
-        buffer[at : at + len(value)] = value.encode()
-    for part, _ in id_map.paths:
-        if find(part, start, end) >= 0:
-            return None
-    return _encode_origin(id_map, record.uuid) if record.uuid is not None else b""
+        find = line.find
+        for path, old, value in _find_pointers(record, self._id_map):
+            if len(path) > 1 or type(old) is not str or type(value) is not str:
+                return None
+            key = _KEYS[path[0]]
+            known = self._encoded.get(old)
+            if known is None or known[2] is not value:
+                known = self._encoded[old] = old.encode("utf-8", "replace") + b'"', value.encode() + b'"', value
+            before, after, _ = known
+            needle = key + before
+            at = find(needle)
+            if at < 0 or len(before) != len(after) or find(needle, at + 1) >= 0:
+                return None
+            at += len(key)
+            line[at : at + len(after)] = after
+        for part in self._paths:
+            if find(part) >= 0:
+                return None
+        if uuid is not None:
+            line[-2:] = b"%b%b}}\n" % (self._origin, encode_json(uuid))
+        return line
 
 
 def rewrite_inserted_line(entry: Entry, id_map: IdMap) -> bytes:
@@ -203,7 +220,7 @@ def _rewrite_ids(line: bytes, entry: Entry, id_map: IdMap, origin: str | None) -
     every byte of them.
     """
     patches: list[tuple[JsonPath, object]] = []
-    for path, old, value in _find_pointers(entry, id_map):
+    for path, old, value in _find_pointers(entry.record, id_map):
         if len(path) == 1 and type(old) is str and type(value) is str:
             key = _KEYS[path[0]]
             needle = key + old.encode("utf-8", "replace") + b'"'
@@ -235,9 +252,9 @@ _SESSION, _SESSION_AGAIN, _AGENT, _SLUG = ("sessionId",), ("session_id",), ("age
 _UUID, _PARENT, _CALL = ("uuid",), ("parentUuid",), ("sourceToolAssistantUUID",)
 
 
-def _find_pointers(entry: Entry, id_map: IdMap) -> list[_Pointer]:
+def _find_pointers(record: AnyRecord, id_map: IdMap) -> list[_Pointer]:
     """Return the pointers of a line that change. Most lines have three or four, and there are many lines."""
-    record, uuids = entry.record, id_map.uuids
+    uuids = id_map.uuids
     pointers: list[_Pointer] = []
     if record.session_id is not None:
         pointers.append((_SESSION, record.session_id, id_map.session))

@@ -103,7 +103,7 @@ class _Planner:
             self._repaired = repair_session(text, ids, in_place=self._in_place)
         if not self._in_place or isinstance(operation, plans.Move):
             edited = self._repaired.text if self._repaired else text  # lines that a repair has added need ids, too
-            uuids = dict.fromkeys(entry.record.uuid for entry in edited.entries if entry.record.uuid)
+            uuids = {uuid: None for entry in edited.entries if (uuid := entry.record.uuid)}
             self._id_map = complete_ids(map_ids(text.id, ids.session, ids.seed, uuids))
 
     @cached_property
@@ -161,7 +161,7 @@ class _Planner:
     def finish(self, draft: EditDraft) -> _Outcome:
         """Apply the steps, and read the result. A trimmed copy gets its new context size as usage."""
         if isinstance(self._operation, plans.Trim | plans.TrimTo) and not self._in_place:
-            token_estimate.write_context_size(draft, self.context.messages, self._scale)
+            token_estimate.write_context_size(draft, self.context.messages, self._sizes, self._scale)
         finished = draft.finish(self._id_map)
         result = parse_session_text(self._ids.session, finished.data)
         return _Outcome(finished, result, resume_context(result))

@@ -74,7 +74,7 @@ class TokenScale(NamedTuple):
 
 def measure_messages(messages: Sequence[ContextMessage]) -> list[ContentSize]:
     """Return the size of each message."""
-    return [_add_sizes(map(measure_block, message.blocks)) for message in messages]
+    return [_measure_blocks(message.blocks) for message in messages]
 
 
 def fit_token_scale(messages: Sequence[ContextMessage], sizes: Sequence[ContentSize], since: int = 0) -> TokenScale:
@@ -85,7 +85,7 @@ def fit_token_scale(messages: Sequence[ContextMessage], sizes: Sequence[ContentS
         usage = _find_usage(message, since) if message.role == "assistant" else None
         if usage is not None and (prompt := count_prompt_tokens(usage)):
             points.append((reached.bytes, prompt - reached.fixed_tokens))
-        reached = _add_sizes((reached, size))
+        reached = ContentSize(reached.bytes + size.bytes, reached.fixed_tokens + size.fixed_tokens)
     count = len(points)
     if count < _ENOUGH_POINTS:
         return TokenScale()
@@ -120,43 +120,57 @@ def estimate_payback(
     return Payback(price.model, rewritten, cost, saved, requests, turns)
 
 
-def measure_block(block: ContextBlock) -> ContentSize:
-    """Return the size of a block."""
+def _measure_blocks(blocks: Iterable[ContextBlock]) -> ContentSize:
+    total = fixed = 0
+    for block in blocks:
+        size, tokens = _measure_block(block)
+        total += size
+        fixed += tokens
+    return ContentSize(total, fixed)
+
+
+def _measure_block(block: ContextBlock) -> tuple[int, int]:
+    """Return the size of a block. A plain tuple: a context has thousands of blocks, and is measured several times."""
     if block.override is not None or block.entry is None or block.text is not None:
-        return ContentSize(len(block.text) if block.text is not None else len(encode_json(block.override)))
+        return (len(block.text) if block.text is not None else len(encode_json(block.override))), 0
     content = block.entry.content_blocks
     if not content:
-        return ContentSize(0)
+        return 0, 0
     found = content[block.index]
     # The two most frequent types first: `match` tries its cases one after the other.
     if type(found) is ToolResult:
         return _measure_result(found)
     if type(found) is ToolUse:
-        return ContentSize(len(found.name) + len(encode_json(found.input)))
+        return len(found.name) + len(encode_json(found.input)), 0
     match found:
         case Thinking(thinking=words):
-            return ContentSize(len(words))
+            return len(words), 0
         case RedactedThinking():
-            return ContentSize(0)
+            return 0, 0
         case Image():
-            return ContentSize(0, IMAGE_TOKENS)
+            return 0, IMAGE_TOKENS
         case Document():
-            return ContentSize(0, DOCUMENT_TOKENS)
+            return 0, DOCUMENT_TOKENS
         case other:
-            return ContentSize(len(encode_json(other)))
+            return len(encode_json(other)), 0
 
 
-def write_context_size(draft: EditDraft, messages: list[ContextMessage], scale: TokenScale) -> None:
-    """Give the last response that stays the estimated size of the new context as its usage."""
-    left = [
-        (measure_block(block), block.entry)
-        for message in messages
-        for block in message.blocks
-        if block.entry is None or draft.keeps(block.entry, block.index)
-    ]
+def write_context_size(
+    draft: EditDraft, messages: Sequence[ContextMessage], sizes: Sequence[ContentSize], scale: TokenScale
+) -> None:
+    """Give the last response that stays the estimated size of the new context as its usage.
+
+    `sizes` are those of the messages.
+    """
+    entries: list[Entry | None] = []
+    left: list[ContentSize] = []
+    for message, size in zip(messages, sizes, strict=True):
+        blocks = [b for b in message.blocks if b.entry is None or draft.keeps(b.entry, b.index)]
+        left.append(size if len(blocks) == len(message.blocks) else _measure_blocks(blocks))
+        entries += [block.entry for block in blocks]
     # Stubs are not written yet: what they save is subtracted.
-    tokens = scale.tokens([*(size for size, _ in left), ContentSize(-draft.shortened)]) + scale.overhead
-    last = next((entry for _, entry in reversed(left) if entry is not None and _read_usage(entry) is not None), None)
+    tokens = scale.tokens([*left, ContentSize(-draft.shortened)]) + scale.overhead
+    last = next((entry for entry in reversed(entries) if entry is not None and _read_usage(entry) is not None), None)
     if last is None:
         return
     record = last.record
@@ -169,12 +183,12 @@ def write_context_size(draft: EditDraft, messages: list[ContextMessage], scale: 
             _write_usage(draft, entry, tokens)
 
 
-def _measure_result(result: ToolResult) -> ContentSize:
+def _measure_result(result: ToolResult) -> tuple[int, int]:
     length = memoryview(result.encoded_content).nbytes
     media = [] if result.is_text or not length else [b for b in result.blocks if isinstance(b, Image | Document)]
     if not media:
-        return ContentSize(length)
-    return ContentSize(max(0, length - sum(len(b.source.data or "") for b in media)), IMAGE_TOKENS * len(media))
+        return length, 0
+    return max(0, length - sum(len(b.source.data or "") for b in media)), IMAGE_TOKENS * len(media)
 
 
 def _find_usage(message: ContextMessage, since: int) -> Usage | None:
@@ -182,14 +196,6 @@ def _find_usage(message: ContextMessage, since: int) -> Usage | None:
         if block.entry is not None and isinstance(block.entry.record, Assistant) and block.entry.offset >= since:
             return block.entry.record.message.usage
     return None
-
-
-def _add_sizes(sizes: Iterable[ContentSize]) -> ContentSize:
-    total, fixed = 0, 0
-    for size in sizes:
-        total += size.bytes
-        fixed += size.fixed_tokens
-    return ContentSize(total, fixed)
 
 
 def _read_usage(entry: Entry) -> dict[str, Any] | None:

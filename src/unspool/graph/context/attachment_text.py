@@ -40,6 +40,8 @@ def attachment_media(record: Attachment) -> list[Json]:
 
     A notebook with pictures is one result: the texts of its cells are among them.
     """
+    if type(record.attachment) not in _WITH_MEDIA:  # asked twice for every attachment, of which there are thousands
+        return []
     match record.attachment:
         case kinds.QueuedCommand(prompt=prompt):
             return [block_to_json(b) for b in as_blocks(prompt) if not isinstance(b, Text | Other)]
@@ -51,6 +53,9 @@ def attachment_media(record: Attachment) -> list[Json]:
             return [_in_reminder(part) for part in parts] if any(part["type"] != "text" for part in parts) else []
         case _:
             return []
+
+
+_WITH_MEDIA = frozenset({kinds.QueuedCommand, kinds.FileMention})
 
 
 def attachment_tools(record: Attachment) -> list[Json]:

@@ -103,7 +103,12 @@ def build_thread_context(
         _add_line(drafts, by_id, line, reader)
     # Claude Code sends the calls of an answer after its texts, in whichever order the lines have them.
     messages = [
-        ContextMessage(draft.role, tuple(sorted(draft.blocks, key=lambda block: block.kind == "tool_use")))
+        ContextMessage(
+            draft.role,
+            tuple(
+                sorted(draft.blocks, key=lambda block: block.kind == "tool_use") if draft.blocks[1:] else draft.blocks
+            ),
+        )
         for draft in drafts
     ]
     loaded = _find_loaded_tools(lines)
@@ -114,17 +119,16 @@ def _find_loaded_tools(lines: Sequence[Entry]) -> set[str]:
     """Return which tools of `_LOADED_FORMS` were loaded by the result of a search; `TaskStop` also from the start."""
     loaded: set[str] = set()
     for line in lines:
-        match line.record:
-            case User(message=message) if line.answered_ids:
-                results = [block for block in message.blocks if isinstance(block, ToolResult) and not block.is_text]
-                inner = [block for result in results for block in result.blocks]
-                loaded.update(block.tool_name for block in inner if isinstance(block, ToolReference))
-            # 2.1.290 sends all tools at once, and its ExitPlanMode takes any input.
-            case Attachment(attachment=kinds.PromptSnapshot(tools=tools)):
-                if any(isinstance(tool, dict) and tool.get("name") == "TaskStop" for tool in tools):
-                    loaded.add("TaskStop")
-            case _:
-                pass
+        record = line.record
+        # By the exact type: `match` would try its cases for each line of a long session.
+        if type(record) is User:
+            results = [block for block in line.content_blocks if type(block) is ToolResult and not block.is_text]
+            inner = [block for result in results for block in result.blocks]
+            loaded.update(block.tool_name for block in inner if isinstance(block, ToolReference))
+        # 2.1.290 sends all tools at once, and its ExitPlanMode takes any input.
+        elif type(record) is Attachment and isinstance(snapshot := record.attachment, kinds.PromptSnapshot):
+            tools = [tool for tool in snapshot.tools if isinstance(tool, dict)]
+            loaded.update("TaskStop" for tool in tools if tool.get("name") == "TaskStop")
     return loaded & _LOADED_FORMS
 
 
