@@ -214,7 +214,10 @@ def _collect_texts(value: object, skipped: frozenset[str], texts: list[str], dep
             if " " in key:  # AskUserQuestion writes its answers by the text of the question
                 texts.append(key)
             if key not in skipped and not (encoded and key == "data"):
-                _collect_texts(item, skipped, texts, depth + 1)
+                if type(item) is not str:
+                    _collect_texts(item, skipped, texts, depth + 1)
+                elif item:  # as most are: without a call for each of them
+                    texts.append(item)
 
 
 def _find_result(line: Json) -> tuple[str | None, bool]:

@@ -53,7 +53,9 @@ _LONG_LINE: Final = LONG_TEXT
 assert LONG_TEXT >= _MAX_ESCAPED * MAX_INDEXED
 _MAX_SHORTENED_DEPTH: Final = 8
 _LONG_RESULT: Final = 16 * (HEAD + TAIL)
-"""Bytes of a result from which on only head and tail are decoded; JSON writes a character in at most 12."""
+"""Bytes of a result from which on only head and tail are decoded, whatever is in it: of `_MAX_ESCAPED` a character."""
+_USUAL_RESULT: Final = 4 * (HEAD + TAIL)
+"""The same for most results, whose characters are a byte or two each."""
 
 
 class IndexedRecord(NamedTuple):
@@ -220,15 +222,24 @@ def _decode_head_and_tail(content: msgspec.Raw) -> str | None:
         return ""
     if raw[0] != ord('"'):
         return None
-    if len(raw) > _LONG_RESULT:
-        head, tail = bytes(raw[1 : 12 * HEAD]), bytes(raw[-12 * TAIL : -1])
-        first, last = head.rfind(b" "), tail.find(b" ")  # no escape and no character contains a space
-        if first > 0 and last >= 0:
-            start, end = _decode_text(b'"%b"' % head[:first]), _decode_text(b'"%b"' % tail[last:])
-            if len(start) >= HEAD and len(end) >= TAIL:
-                return _head_and_tail(start, end)
+    for least, bytes_each in ((_USUAL_RESULT, 2), (_LONG_RESULT, _MAX_ESCAPED)):
+        if len(raw) > least and (cut := _decode_ends(raw, bytes_each)) is not None:
+            return cut
     text = _decode_text(content)
     return text if len(text) <= HEAD + TAIL else _head_and_tail(text, text)
+
+
+def _decode_ends(raw: memoryview, bytes_each: int) -> str | None:
+    """Return head and tail of a JSON string, from so many bytes for each character; null if these are too few.
+
+    There must be more bytes between the two.
+    """
+    head, tail = bytes(raw[1 : bytes_each * HEAD]), bytes(raw[-bytes_each * TAIL : -1])
+    first, last = head.rfind(b" "), tail.find(b" ")  # no escape and no character contains a space
+    if first <= 0 or last < 0:
+        return None
+    start, end = _decode_text(b'"%b"' % head[:first]), _decode_text(b'"%b"' % tail[last:])
+    return _head_and_tail(start, end) if len(start) >= HEAD and len(end) >= TAIL else None
 
 
 def _head_and_tail(start: str, end: str) -> str:
