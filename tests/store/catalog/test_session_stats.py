@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +22,7 @@ from tests.store import dirty, plain
 from tests.store.older_store import remove_command_turns
 from unspool.demo.write import write_demo
 from unspool.store.archive.archive import Archive
-from unspool.store.catalog.session_stats import POINTS, FileStats, build_context_curve
+from unspool.store.catalog.session_stats import POINTS, FileStats, build_context_curve, count_changed_lines
 from unspool.store.database import STORE, VERSIONS, open_archive, open_store
 from unspool.store.search.index import find_unindexed, update_index
 from unspool.store.sync.changes import count_unindexed_bytes
@@ -292,3 +293,23 @@ def test_a_conversation_may_begin_on_a_line_that_has_to_be_mended() -> None:
     one, two = ({"type": "user", "uuid": id, "timestamp": "T", "message": {"content": "a"}} for id in "12")
     stats.find_beginning(json.dumps(one).encode() + json.dumps(two).encode() + b"\n")
     assert stats.beginning == "1 T"
+
+
+@pytest.mark.parametrize(
+    ("type", "damage", "counted"),
+    [
+        ("user", lambda line: line, (2, 1)),
+        ("user", lambda line: line[:-1] + line, (2, 1)),
+        ("user", lambda line: line.replace(b'"kept"', b'"\xff"'), (2, 1)),
+        ("user", lambda line: line.replace(b'"one"', b'"other"'), (0, 0)),
+        ("user", lambda line: line.replace(b'"tool_use_id"', b'"id"'), (0, 0)),
+        ("assistant", lambda line: line, (0, 0)),
+    ],
+    ids=["plain", "two on a line", "not UTF-8", "of another call", "of no call", "of the model"],
+)
+def test_what_a_call_changed_is_counted_alike_on_a_plain_line_and_on_one_to_be_mended(
+    type: str, damage: Callable[[bytes], bytes], counted: tuple[int, int]
+) -> None:
+    block = {"type": "tool_result", "tool_use_id": "one", "content": "kept"}
+    line = {"type": type, "uuid": "1", "message": {"role": type, "content": [block]}, "toolUseResult": PATCH}
+    assert count_changed_lines(damage(json.dumps(line).encode() + b"\n"), "one") == counted
