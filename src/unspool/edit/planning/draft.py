@@ -217,7 +217,7 @@ class EditDraft:
 
     def _render(self, id_map: IdMap | None) -> tuple[bytes, int]:
         """Return the bytes of the new file and how many lines they are."""
-        # Written piece by piece: held as a list, the pieces were as much memory again as the file.
+        # Line by line: a copy of the whole file to change the ids in would have to be read into memory once more.
         output = io.BytesIO()
         write, whole = output.write, memoryview(self.text.data)
         copier = LineCopier(id_map) if id_map is not None else None
