@@ -23,7 +23,6 @@ Rules
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
@@ -217,19 +216,20 @@ class EditDraft:
 
     def _render(self, id_map: IdMap | None) -> tuple[bytes, int]:
         """Return the bytes of the new file and how many lines they are."""
-        # Line by line: a copy of the whole file to change the ids in would have to be read into memory once more.
-        output = io.BytesIO()
-        write, whole = output.write, memoryview(self.text.data)
+        pieces: list[bytes | bytearray | memoryview] = []
+        whole = memoryview(self.text.data)
         copier = LineCopier(id_map) if id_map is not None else None
         lines, ended = 0, True
         for item in self.text.items:
             start = item.offset
             if start in self._inserted:
-                lines += self._write_inserted(output, start, id_map)
+                inserted = self._render_inserted(start, id_map)
+                pieces += inserted
+                lines += len(inserted)
             if start in self.removed_lines or (self.end is not None and start > self.end):
                 continue
             if not ended:
-                write(b"\n")
+                pieces.append(b"\n")
             if type(item) is Entry:
                 lines += 1
                 piece = self._render_line(item, id_map, copier)
@@ -237,20 +237,16 @@ class EditDraft:
                 continue  # half a line of a session that may still be written
             else:
                 piece = whole[start : start + item.length]
-            write(piece)
+            pieces.append(piece)
             ended = piece[-1] == _LINE_END or self._shares_line(item)
-        with output.getbuffer() as written:
-            is_whole = not written or written[-1] == _LINE_END
-        if not is_whole:
-            write(b"\n")
-        lines += self._write_inserted(output, len(self.text.data), id_map)
-        return output.getvalue(), lines
+        if pieces and pieces[-1][-1] != _LINE_END:
+            pieces.append(b"\n")
+        appended = self._render_inserted(len(self.text.data), id_map)
+        return b"".join([*pieces, *appended]), lines + len(appended)
 
-    def _write_inserted(self, output: io.BytesIO, offset: int, id_map: IdMap | None) -> int:
-        """Write the new lines before an offset; return how many they are."""
-        inserted = self._inserted.get(offset, ())
-        output.writelines(_rewrite_inserted(line, id_map) for line in inserted)
-        return len(inserted)
+    def _render_inserted(self, offset: int, id_map: IdMap | None) -> list[bytes]:
+        """Return the new lines before an offset."""
+        return [_rewrite_inserted(line, id_map) for line in self._inserted.get(offset, ())]
 
     def _render_line(
         self, entry: Entry, id_map: IdMap | None, copier: LineCopier | None

@@ -148,9 +148,9 @@ def pair_tool_calls(drafts: list[MessageDraft]) -> list[MessageDraft]:
             if _loads_tools(draft):
                 draft.blocks.append(text_block(TOOL_LOADED))
         paired.append(draft)
-        asked = block_ids(draft, "tool_use")
-        answered = _answered_calls(drafts, number) if asked else ()
-        unanswered = [call for call in asked if call not in answered]
+        calls = block_ids(draft, "tool_use")
+        answered = _answered_calls(drafts, number) if calls else ()
+        unanswered = [call for call in calls if call not in answered]
         if not unanswered:
             continue
         # Claude Code drops an unanswered call in the middle of a session, and answers one at its end.
