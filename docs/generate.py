@@ -95,7 +95,7 @@ def _tables(tables: Iterable[Table]) -> str:
 
 def records() -> str:
     """Return a table of the fields of every type of line."""
-    from unspool.format.envelope import Envelope
+    from unspool.format.base import Envelope
     from unspool.format.records import KnownRecord
 
     shared = set(_names(Envelope))

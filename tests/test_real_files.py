@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 
 from tests.real_files import corpus
-from unspool.format.envelope import Unknown
+from unspool.format.base import Unknown
 from unspool.format.records import Entry
 from unspool.read.data_report import survey
 from unspool.read.source_tree import LINE_KINDS, Kind, scan

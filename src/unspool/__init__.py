@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from unspool.home import Session
     from unspool.library import Home, UsageTable, open
     from unspool.paths import project_key
-    from unspool.read.chunks import Change, Position
+    from unspool.read.lines import Change, Position
     from unspool.read.data_report import Report, survey
     from unspool.read.source_tree import Kind, Source, Tree, scan
     from unspool.read.tail import Piece, pieces
@@ -54,7 +54,7 @@ __getattr__ = lazy_door(__name__, {
     "home": "Session",
     "library": "Home UsageTable open",
     "paths": "project_key",
-    "read.chunks": "Change Position",
+    "read.lines": "Change Position",
     "read.data_report": "Report survey",
     "read.source_tree": "Kind Source Tree scan",
     "read.tail": "Piece pieces",

@@ -13,7 +13,7 @@ import unspool
 from tests.browser import showcase, showcase_beside
 from tests.browser.showcase import EXPECTED
 from unspool.export.describe_calls import diff_lines
-from unspool.graph.speakers import Speaker
+from unspool.graph.prompts import Speaker
 from unspool.graph.turns import find_prompts
 from unspool.home import Session
 

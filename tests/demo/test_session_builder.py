@@ -10,7 +10,7 @@ import pytest
 from unspool.demo import session_builder
 from unspool.errors import UsageError
 from unspool.format.attachments import QueuedCommand
-from unspool.format.envelope import Record
+from unspool.format.base import Record
 from unspool.format.meta_records import FileHistorySnapshot
 from unspool.format.records import Assistant, Attachment, System, User
 from unspool.format.side_files.json import AgentMeta, parse_object

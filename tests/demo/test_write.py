@@ -14,8 +14,8 @@ import pytest
 from unspool.demo import write as demo
 from unspool.demo.files import CONFIG
 from unspool.errors import Refused
+from unspool.format.base import Unknown
 from unspool.format.blocks import Document, Image, Other, Thinking, ToolResult, ToolUse
-from unspool.format.envelope import Unknown
 from unspool.format.records import AnyRecord, Assistant, Attachment, BadLine, Entry, Item, Progress, System, User
 from unspool.format.side_files import json, markdown
 from unspool.live import Board

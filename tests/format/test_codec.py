@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import objects, written
+from unspool.format.base import Unknown
 from unspool.format.blocks import Fallback, Image, Other, Text, Thinking, ToolResult, ToolUse
 from unspool.format.codec import HISTORY, decode
-from unspool.format.envelope import Unknown
 from unspool.format.meta_records import Mode, QueueOperation
 from unspool.format.records import Assistant, Attachment, BadLine, Blank, Entry, Item, Progress, System, User
 from unspool.format.side_files.json import HistoryEntry

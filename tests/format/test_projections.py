@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.strategies import objects, written
 from unspool.format.base import DECODE_ERRORS, BilledUsage, Usage
 from unspool.format.blocks import Message, Text
-from unspool.format.codec import decode
-from unspool.format.plain_lines import decode_plain, decode_spoken_fields
+from unspool.format.codec import decode, decode_plain, decode_spoken_fields
 from unspool.format.projections import (
     LONG_TEXT,
     BilledMessage,

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from tests.graph.test_messages import sessions
 from unspool.format.records import User
-from unspool.graph.speakers import Speaker, is_typed_prompt
+from unspool.graph.prompts import Speaker, is_typed_prompt
 from unspool.graph.turns import classify_user_record, find_prompts, split_turns
 from unspool.testing.build import (
     Built,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.read.chunks import ReadLimits, read_line_chunks
+from unspool.read.lines import ReadLimits, read_line_chunks
 
 LONG = 4_000_000
 

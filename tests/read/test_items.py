@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.read.chunks import ReadLimits
+from unspool.read.lines import ReadLimits
 from unspool.read.tail import pieces, read_items
 from unspool.testing.build import raw, session, user
 

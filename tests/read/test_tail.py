@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.strategies import objects, written
 from unspool.errors import NotFound, Refused, Unreadable
 from unspool.format.records import BadLine, Blank, Entry, Item
-from unspool.read.chunks import START, Change, Position, ReadLimits
+from unspool.read.lines import START, Change, Position, ReadLimits
 from unspool.read.tail import pieces
 from unspool.testing.build import assistant, session, user
 

@@ -18,7 +18,7 @@ ERRORS = frozenset({
 QUOTED = (
     "demo", "testing", "api/rules", "api/scripted", "client/prompt", "client/tools", "client/compaction",
     "client/loop", "client/session/registration.py", "client/session/wordings.py", "edit/model_summary.py",
-    "edit/verify/versions.py", "graph/context", "graph/speakers.py", "format", "permissions", "redact/rules.py",
+    "edit/verify/versions.py", "graph/context", "graph/prompts.py", "format", "permissions", "redact/rules.py",
     "redact/values.py",
 )  # fmt: skip
 """Where texts are data: made-up sessions, the wording of the API and of Claude Code, and texts for a model."""

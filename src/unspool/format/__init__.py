@@ -11,22 +11,20 @@ if TYPE_CHECKING:
     from unspool.format import attachments, blocks, json_edit, meta_records, records, written_lines
     from unspool.format.attachments import MaxTurnsReached, QueuedCommand
     from unspool.format.base import (
-        ABSENT, DECODE_ERRORS, MAX_TOKENS, BilledUsage, Buffer, Usage, bound_tokens, count_prompt_tokens, encode_json,
-        type_name,
+        ABSENT, DECODE_ERRORS, MAX_TOKENS, BilledUsage, Buffer, Envelope, Unknown, Usage, bound_tokens,
+        count_prompt_tokens, encode_json, parse_version, type_name,
     )
     from unspool.format.blocks import (
         AnyBlock, Document, Image, MediaSource, Message, Other, RedactedThinking, Text, Thinking, ToolReference,
         ToolResult, ToolUse, as_blocks,
     )
-    from unspool.format.codec import HISTORY, SESSION, decode
-    from unspool.format.envelope import Envelope, Unknown, parse_version
+    from unspool.format.codec import HISTORY, SESSION, Json, decode, decode_plain, decode_spoken_fields
     from unspool.format.image_header import parse_encoded_image_header, parse_image_header
     from unspool.format.json_edit import REMOVE, JsonPath, patch, repair_text
     from unspool.format.meta_records import (
         AiTitle, Backup, ContentReplacement, CustomTitle, FileHistoryDelta, FileHistorySnapshot, ForkContextRef,
         LastPrompt, PermissionMode, PrLink, QueueOperation, Summary, Tag,
     )
-    from unspool.format.plain_lines import Json, decode_plain, decode_spoken_fields
     from unspool.format.projections import (
         LONG_TEXT, BilledLine, Glance, GlanceBlock, LongTextBlock, LongTextLine, TextLine, TextMessage,
         decode_beginning, decode_billed_line, decode_file_change, decode_glance, decode_long_glance,
@@ -68,32 +66,29 @@ __all__ = [
 __getattr__ = lazy_door(__name__, {
     "attachments": "MaxTurnsReached QueuedCommand",
     "base":
-        "ABSENT DECODE_ERRORS MAX_TOKENS BilledUsage Buffer Usage bound_tokens count_prompt_tokens "
-        "encode_json type_name",
+        "ABSENT DECODE_ERRORS MAX_TOKENS BilledUsage Buffer Envelope Unknown Usage bound_tokens count_prompt_tokens "
+        "encode_json parse_version type_name",
     "blocks":
-        "AnyBlock Document Image MediaSource Message Other RedactedThinking Text Thinking ToolReference "
-        "ToolResult ToolUse as_blocks",
-    "codec": "HISTORY SESSION decode",
-    "envelope": "Envelope Unknown parse_version",
+        "AnyBlock Document Image MediaSource Message Other RedactedThinking Text Thinking ToolReference ToolResult "
+        "ToolUse as_blocks",
+    "codec": "HISTORY SESSION Json decode decode_plain decode_spoken_fields",
     "image_header": "parse_encoded_image_header parse_image_header",
     "json_edit": "REMOVE JsonPath patch repair_text",
     "meta_records":
-        "AiTitle Backup ContentReplacement CustomTitle FileHistoryDelta FileHistorySnapshot ForkContextRef "
-        "LastPrompt PermissionMode PrLink QueueOperation Summary Tag",
-    "plain_lines": "Json decode_plain decode_spoken_fields",
+        "AiTitle Backup ContentReplacement CustomTitle FileHistoryDelta FileHistorySnapshot ForkContextRef LastPrompt "
+        "PermissionMode PrLink QueueOperation Summary Tag",
     "projections":
-        "LONG_TEXT BilledLine Glance GlanceBlock LongTextBlock LongTextLine TextLine TextMessage "
-        "decode_beginning decode_billed_line decode_file_change decode_glance decode_long_glance "
-        "decode_long_text_blocks decode_long_text_line decode_raw_line decode_text_line",
+        "LONG_TEXT BilledLine Glance GlanceBlock LongTextBlock LongTextLine TextLine TextMessage decode_beginning "
+        "decode_billed_line decode_file_change decode_glance decode_long_glance decode_long_text_blocks "
+        "decode_long_text_line decode_raw_line decode_text_line",
     "raw_json": "RawJson cut_raw_json structured_result_text",
     "records":
-        "SYSTEM_SUBTYPES AgentProgress AnyRecord Assistant Attachment BadLine Blank CompactMetadata Dialect "
-        "Entry HookProgress Item PreservedSegment Progress System User",
+        "SYSTEM_SUBTYPES AgentProgress AnyRecord Assistant Attachment BadLine Blank CompactMetadata Dialect Entry "
+        "HookProgress Item PreservedSegment Progress System User",
     "recover": "recover_items",
     "timestamps":
         "DAY DAYS_FROM DAYS_TO QUARTER elapsed_time format_time format_timestamp local_time milliseconds "
-        "milliseconds_of parse_local_time parse_time_range parse_timestamp parse_zone to_utc_text "
-        "zone_offsets",
+        "milliseconds_of parse_local_time parse_time_range parse_timestamp parse_zone to_utc_text zone_offsets",
     "undeclared_fields": "find_undeclared_fields find_undeclared_in_result",
     "written_lines": "FORMAT_VERSION FileBackup LineEnvelope encode_line replace_surrogates",
 })

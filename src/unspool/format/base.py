@@ -1,6 +1,6 @@
-"""What every type of the format is built from: the struct bases, decoding errors, JSON encoding and token usage.
+"""What every type of the format is built from: struct bases, the envelope of lines, errors, JSON encoding, token usage.
 
-Loads no types of lines: who only adds up usage needs no more than this.
+Loads no types of lines but the unknown one: who only adds up usage needs no more than this.
 
 Rules
   1. Every field has a default: a line that lacks one is still a line. `unspool doctor` reports what should have been
@@ -8,6 +8,9 @@ Rules
   2. Unknown fields are ignored here and kept in the bytes; nothing is refused because it is new.
   3. Python names are the file's own names in snake case; where that rule does not give the file's spelling back
      (`toolUseID`), the field carries it as `name=`.
+  4. The set of line types is open. A line of a type that is not described is an `Unknown` with the envelope it has.
+     Lines outside the conversation graph (titles, modes, queue operations, snapshots) have no uuid and often no
+     timestamp.
 """
 
 # No `from __future__ import annotations` in this folder: msgspec would have to evaluate each annotation as text, for
@@ -16,6 +19,7 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeAlias, Union
 
 import msgspec
+from msgspec import field
 
 Buffer: TypeAlias = bytes | memoryview
 
@@ -139,3 +143,50 @@ def bound_tokens(number: int) -> int:
 def count_prompt_tokens(usage: BilledUsage) -> int:
     """Return how many input tokens a request had, cached or not."""
     return bound_tokens(usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens)
+
+
+class Envelope(CamelShape, frozen=True):
+    """The fields that a line of any type may have."""
+
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    session_id: str | None = None
+    timestamp: str | None = None
+    is_sidechain: bool | None = None
+    agent_id: str | None = None
+    user_type: str | None = None
+    entrypoint: str | None = None
+    cwd: str | None = None
+    version: str | None = None
+    git_branch: str | None = None
+    slug: str | None = None
+    team_name: str | None = None
+    is_meta: bool | None = None
+    forked_from: object = None
+    session_kind: str | None = None
+    session_id_again: str | None = field(default=None, name="session_id")
+    """The session id again, as newer versions write it on some lines."""
+    original_line: str | None = None
+    """Of a session that was translated from another agent's: the line as that agent wrote it."""
+    original_bytes: str | None = None
+    """The same in base64, if it is not UTF-8."""
+
+
+def parse_version(version: str | None) -> tuple[int, ...]:
+    """Return the numbers of a version of Claude Code; what is no number is left out, and a line may give any text.
+
+    >>> parse_version("2.1.29")
+    (2, 1, 29)
+    """
+    parts = (version or "").split(".")
+    return tuple(int(part) for part in parts if part.isascii() and part.isdigit() and len(part) < 10)
+
+
+class Record(Envelope, frozen=True, tag_field="type"):
+    """Base of a line of a known type; the class says which."""
+
+
+class Unknown(Envelope, frozen=True):
+    """A line of a type that is not described yet: only its envelope is decoded, its bytes hold the rest."""
+
+    type: str | None = None

@@ -12,9 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import field
 
-from unspool.format.base import ABSENT, CamelShape
+from unspool.format.base import ABSENT, CamelShape, Record
 from unspool.format.blocks import AnyBlock
-from unspool.format.envelope import Record
 
 
 class Summary(Record, frozen=True, tag="summary"):

@@ -15,9 +15,8 @@ from msgspec import field
 
 from unspool.format import meta_records as _meta_records  # noqa: F401 # defines most types of records
 from unspool.format.attachments import AnyAttachment
-from unspool.format.base import ABSENT, Buffer, CamelShape, join_tagged_types, type_name
+from unspool.format.base import ABSENT, Buffer, CamelShape, Record, Unknown, join_tagged_types, type_name
 from unspool.format.blocks import AnyBlock, Message, Other, ToolResult, ToolUse
-from unspool.format.envelope import Record, Unknown
 
 
 class ProgressData(CamelShape, frozen=True, tag_field="type"):

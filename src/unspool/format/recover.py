@@ -26,9 +26,8 @@ from typing import Any, Final, NamedTuple, TypeVar, get_args
 import msgspec
 from msgspec import inspect
 
-from unspool.format.base import DECODE_ERRORS, encode_json
+from unspool.format.base import DECODE_ERRORS, Unknown, encode_json
 from unspool.format.blocks import Other
-from unspool.format.envelope import Unknown
 from unspool.format.json_edit import container_end, iter_slots, nesting_depth, repair_text
 from unspool.format.records import AnyRecord, BadLine, Blank, Dialect, Entry, Item, KnownRecord
 

@@ -12,15 +12,16 @@ if TYPE_CHECKING:
     from unspool.graph.branch_index import BranchIndex, BranchState
     from unspool.graph.integrity import find_flaws
     from unspool.graph.messages import RepeatedBlocks, WholeMessage, find_repeated_blocks, group_messages
+    from unspool.graph.prompts import (
+        HUMAN_TURNS, INTERRUPT_PREFIX, Speaker, TurnChange, TurnStart, is_typed_prompt, parse_task_notification,
+        text_between, typed_command,
+    )
     from unspool.graph.request_times import RequestTime, find_request_times
     from unspool.graph.search_text import (
         PASSAGE_KINDS, Json, Passage, extract_passages, extract_text_passages, find_target_path, join_texts,
     )
     from unspool.graph.session_facts import FactsCollector, SessionFacts, choose_title, is_special_fork
     from unspool.graph.session_facts_from_entries import add_entry_facts, collect_facts
-    from unspool.graph.speakers import (
-        INTERRUPT_PREFIX, Speaker, is_typed_prompt, parse_task_notification, text_between, typed_command,
-    )
     from unspool.graph.thread_lines import (
         find_path_with_siblings, find_preserved, find_thread_entries, find_thread_entries_in_graph,
     )
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from unspool.graph.tool_calls import (
         ToolCall, collect_uses_and_results, describe_target, find_orphan_results, find_tool_calls, first_line,
     )
-    from unspool.graph.turn_starts import HUMAN_TURNS, TurnChange, TurnStart
     from unspool.graph.turns import (
         PromptTracker, Turn, classify_user_record, find_prompts, find_turn_starts, first_text, is_queued_prompt,
         join_text, split_turns, typed_text,
@@ -56,18 +56,19 @@ __getattr__ = lazy_door(__name__, {
     "branch_index": "BranchIndex BranchState",
     "integrity": "find_flaws",
     "messages": "RepeatedBlocks WholeMessage find_repeated_blocks group_messages",
+    "prompts":
+        "HUMAN_TURNS INTERRUPT_PREFIX Speaker TurnChange TurnStart is_typed_prompt parse_task_notification "
+        "text_between typed_command",
     "request_times": "RequestTime find_request_times",
     "search_text": "PASSAGE_KINDS Json Passage extract_passages extract_text_passages find_target_path join_texts",
     "session_facts": "FactsCollector SessionFacts choose_title is_special_fork",
     "session_facts_from_entries": "add_entry_facts collect_facts",
-    "speakers": "INTERRUPT_PREFIX Speaker is_typed_prompt parse_task_notification text_between typed_command",
     "thread_lines": "find_path_with_siblings find_preserved find_thread_entries find_thread_entries_in_graph",
     "threads":
-        "SessionGraph Thread build_main_graph find_leaf find_leaf_by_oldest_rule find_threads is_boundary "
-        "is_message lay_out_threads",
+        "SessionGraph Thread build_main_graph find_leaf find_leaf_by_oldest_rule find_threads is_boundary is_message "
+        "lay_out_threads",
     "tool_calls": "ToolCall collect_uses_and_results describe_target find_orphan_results find_tool_calls first_line",
-    "turn_starts": "HUMAN_TURNS TurnChange TurnStart",
     "turns":
-        "PromptTracker Turn classify_user_record find_prompts find_turn_starts first_text is_queued_prompt "
-        "join_text split_turns typed_text",
+        "PromptTracker Turn classify_user_record find_prompts find_turn_starts first_text is_queued_prompt join_text "
+        "split_turns typed_text",
 })

@@ -22,8 +22,8 @@ import msgspec
 from unspool.format import AgentProgress, Entry, ForkContextRef, Progress, User
 from unspool.format.side_files import AgentMeta
 from unspool.format.tools import AGENT_TOOLS, AgentInput, parse_input
+from unspool.graph.prompts import Speaker, parse_task_notification
 from unspool.graph.session_facts import is_special_fork
-from unspool.graph.speakers import Speaker, parse_task_notification
 from unspool.graph.tool_calls import ToolCall, find_tool_calls
 from unspool.graph.turns import classify_user_record, first_text, join_text
 

@@ -6,7 +6,7 @@ Rules
   2. The project is the first `cwd` of the conversation; the branch is the last one.
   3. Times are the smallest and largest timestamps: lines go back in time on every thirtieth line. Active time leaves
      out pauses of more than five minutes.
-  4. `turns` are prompts of a person. Turns that begin with a command or an accepted plan (`turn_starts.py`) are counted
+  4. `turns` are prompts of a person. Turns that begin with a command or an accepted plan (`prompts.py`) are counted
      apart. A plan may give the title as a prompt does; a command only if there is nothing else.
   5. Lines may be added in several steps, with the collector stored and loaded in between: the facts are the same.
      Only the uuids are not stored; a summary that comes after that requires the file to be read again (`is_stale`).
@@ -21,8 +21,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from unspool.format import Glance, GlanceBlock, count_prompt_tokens, parse_timestamp
-from unspool.graph.speakers import Speaker, classify_user_line, join_typed_texts
-from unspool.graph.turn_starts import NO_CHANGE, TurnChange, TurnStart, TurnStarts
+from unspool.graph.prompts import (
+    NO_CHANGE,
+    Speaker,
+    TurnChange,
+    TurnStart,
+    TurnStarts,
+    classify_user_line,
+    join_typed_texts,
+)
 
 if TYPE_CHECKING:  # start-up: `unspool ls` reads projections of lines and never loads the types of all records
     from unspool.format import AnyRecord, Assistant, User

@@ -25,8 +25,8 @@ from unspool.format import (
     ToolUse,
     User,
 )
+from unspool.graph.prompts import NO_CHANGE, TurnChange
 from unspool.graph.session_facts import FactsCollector, SessionFacts
-from unspool.graph.turn_starts import NO_CHANGE, TurnChange
 from unspool.graph.turns import find_turn_change
 
 

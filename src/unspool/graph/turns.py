@@ -1,6 +1,6 @@
 """Finds the prompts of a session and splits it into turns, of a whole file or while it grows.
 
-`speakers.py` tells prompts from the other user lines, `turn_starts.py` which lines begin a turn.
+`prompts.py` tells prompts from the other user lines, and which lines begin a turn.
 """
 
 from __future__ import annotations
@@ -10,12 +10,22 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from unspool.format import AnyBlock, Attachment, Entry, QueuedCommand, QueueOperation, Text, ToolResult, User, as_blocks
-from unspool.graph.speakers import MACHINE_ORIGINS, Speaker, classify_user_line, is_typed_prompt, join_typed_texts
-from unspool.graph.turn_starts import HUMAN_TURNS, NO_CHANGE, TurnChange, TurnStart, TurnStarts
+from unspool.graph.prompts import (
+    HUMAN_TURNS,
+    MACHINE_ORIGINS,
+    NO_CHANGE,
+    Speaker,
+    TurnChange,
+    TurnStart,
+    TurnStarts,
+    classify_user_line,
+    is_typed_prompt,
+    join_typed_texts,
+)
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """A line that begins a turn (`turn_starts.py`) and the lines after it, up to the next such line."""
+    """A line that begins a turn (`prompts.py`) and the lines after it, up to the next such line."""
 
     prompt: Entry
     speaker: Speaker

@@ -8,7 +8,7 @@ Rules
   2. A turn is a range of the file, from its prompt to the next. It is split into chunks of about `CHUNK_STEPS` steps;
      a chunk begins with a new message, so that the lines of one response stay together.
   3. A tool call belongs to the turn that made it, with its errors and changes, wherever its result stands.
-  4. Where turns begin is decided by `graph/turn_starts.py`. A queued prompt that a later line repeats or takes back is
+  4. Where turns begin is decided by `graph/prompts.py`. A queued prompt that a later line repeats or takes back is
      no turn: its turn joins the one before. A command may turn out to have begun one only some lines later.
   5. What fills the context is counted in bytes, because only the API counts tokens. `chart.py` estimates tokens from
      them and says that it does.

@@ -9,12 +9,11 @@ from unspool.lazy_door import lazy_door
 # fmt: off
 if TYPE_CHECKING:
     from unspool.read.changing_files import ChangingFiles, is_running, list_folder, registry_files
-    from unspool.read.chunks import (
-        LIMITS, SAMPLE_SIZE, START, Change, LineChunk, Position, ReadLimits, detect_change, endless_reason, has_head,
-        position_at, position_from_data, read_line_chunks,
-    )
     from unspool.read.data_report import Finding, Report, Sighting, kind_of, survey
-    from unspool.read.lines import MAX_LINE, MAX_SEARCHED, Line, LineBuffer, LongLine
+    from unspool.read.lines import (
+        LIMITS, MAX_LINE, MAX_SEARCHED, SAMPLE_SIZE, START, Change, Line, LineBuffer, LineChunk, LongLine, Position,
+        ReadLimits, detect_change, endless_reason, has_head, position_at, position_from_data, read_line_chunks,
+    )
     from unspool.read.source_tree import (
         LINE_KINDS, Kind, KnownFiles, ScanChanges, Skipped, Source, Stamp, Tree, find_config_folder, find_unreadable,
         known_paths, scan, scan_all, scan_changes, stamp_of,
@@ -32,11 +31,10 @@ __all__ = [
 
 __getattr__ = lazy_door(__name__, {
     "changing_files": "ChangingFiles is_running list_folder registry_files",
-    "chunks":
-        "LIMITS SAMPLE_SIZE START Change LineChunk Position ReadLimits detect_change endless_reason has_head "
-        "position_at position_from_data read_line_chunks",
     "data_report": "Finding Report Sighting kind_of survey",
-    "lines": "MAX_LINE MAX_SEARCHED Line LineBuffer LongLine",
+    "lines":
+        "LIMITS MAX_LINE MAX_SEARCHED SAMPLE_SIZE START Change Line LineBuffer LineChunk LongLine Position ReadLimits "
+        "detect_change endless_reason has_head position_at position_from_data read_line_chunks",
     "source_tree":
         "LINE_KINDS Kind KnownFiles ScanChanges Skipped Source Stamp Tree find_config_folder find_unreadable "
         "known_paths scan scan_all scan_changes stamp_of",

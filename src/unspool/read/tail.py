@@ -4,10 +4,10 @@ Rules
   1. A torn line is never returned: what has no line end yet stays for the next read, unless the caller says that the
      file is final. Then a whole document is an entry and anything else a bad line.
   2. Reading in several steps gives the same items as reading once.
-  3. A file that is no longer the one a position was made on (`chunks.py`, rule 1) is read from the start again, and the
+  3. A file that is no longer the one a position was made on (`lines.py`, rule 1) is read from the start again, and the
      piece says so.
   4. Memory is bounded by the chunk size and the longest line that is held, not by the file.
-  5. What is not read of a file (`chunks.py`, rule 2) is one bad line at its end if the file is final. Else it stays for
+  5. What is not read of a file (`lines.py`, rule 2) is one bad line at its end if the file is final. Else it stays for
      the next read, like a torn line.
 """
 
@@ -20,8 +20,19 @@ from typing import NamedTuple
 
 from unspool.files import data_end, open_regular, read_at
 from unspool.format import DECODE_ERRORS, SESSION, BadLine, Dialect, Entry, Item
-from unspool.read.chunks import LIMITS, START, Change, Position, ReadLimits, detect_change, position_at
-from unspool.read.lines import MAX_SEARCHED, Line, LineBuffer, LongLine
+from unspool.read.lines import (
+    LIMITS,
+    MAX_SEARCHED,
+    START,
+    Change,
+    Line,
+    LineBuffer,
+    LongLine,
+    Position,
+    ReadLimits,
+    detect_change,
+    position_at,
+)
 
 
 class Piece(NamedTuple):

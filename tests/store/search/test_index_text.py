@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import json_values, objects, texts, written
-from unspool.format.plain_lines import decode_spoken_fields
+from unspool.format.codec import decode_spoken_fields
 from unspool.graph.search_text import extract_text_passages
 from unspool.store.search import index_text as under_test
 from unspool.store.search.index_text import (

@@ -15,7 +15,7 @@ from tests.faults.world import lines, whole
 from tests.profiles import examples
 from unspool.errors import NotFound
 from unspool.graph.session_facts_from_entries import collect_facts
-from unspool.read.chunks import Change
+from unspool.read.lines import Change
 from unspool.store.archive.archive import decompress
 from unspool.store.sync.read_file import BATCH_BYTES, Batch, ReadTask, read_batches
 from unspool.testing.build import assistant, raw, session, user

@@ -86,7 +86,7 @@ def search(
         filters = requests.parse_filters(request, opened, datetime.now().astimezone(), zone)
         most = (None if as_json or as_lines else DEFAULT_HITS) if limit is None else limit or None
         hits = search_corpora([open_corpus(opened)], terms, filters, limit=most, indexed_only=indexed)
-        hits = add_agent_turns(hits, opened.home)
+        hits = add_agent_turns(hits, opened)
     if as_lines:
         output.write_lines(map(_json_item, hits))
     elif as_json:

@@ -9,13 +9,12 @@ from unspool.lazy_door import lazy_door
 # fmt: off
 if TYPE_CHECKING:
     from unspool.store.search import request
-    from unspool.store.search.agent_turns import add_agent_turns
     from unspool.store.search.corpus import CorpusReader, open_corpus
     from unspool.store.search.failure_log import FailureLog, read_failures
     from unspool.store.search.failures import Failure, FailureKind, describe_failure, group_failures
     from unspool.store.search.index import find_unindexed, update_index
     from unspool.store.search.request import KIND_ALIASES, SearchFilters, SearchRequest, parse_filters, parse_terms
-    from unspool.store.search.results import MATCH_END, MATCH_START, SearchHit
+    from unspool.store.search.results import MATCH_END, MATCH_START, SearchHit, add_agent_turns
     from unspool.store.search.same_calls import SameCall, find_same_calls
     from unspool.store.search.search import count_indexed, search_corpora
     from unspool.store.search.turn_texts import TurnTexts, read_turn_texts
@@ -28,13 +27,12 @@ __all__ = [
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "agent_turns": "add_agent_turns",
     "corpus": "CorpusReader open_corpus",
     "failure_log": "FailureLog read_failures",
     "failures": "Failure FailureKind describe_failure group_failures",
     "index": "find_unindexed update_index",
     "request": "KIND_ALIASES SearchFilters SearchRequest parse_filters parse_terms",
-    "results": "MATCH_END MATCH_START SearchHit",
+    "results": "MATCH_END MATCH_START SearchHit add_agent_turns",
     "same_calls": "SameCall find_same_calls",
     "search": "count_indexed search_corpora",
     "turn_texts": "TurnTexts read_turn_texts",

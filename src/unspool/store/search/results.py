@@ -7,6 +7,7 @@ Rules of owners
   2. A turn is known by its number, as in `show --turn`. What an agent did belongs to the turn in which it was done, by
      the time; an overflow file to the turn of the call whose result it holds.
   3. The index knows the lines with which turns begin. Where it does not reach yet, the lines are read.
+  4. An agent whose lines say no time belongs to the turn in which the session started it (`add_agent_turns`).
 
 Rules of duplicates
   1. A line that several files have, or that was written again, is one hit: preferably in the file of its own session,
@@ -19,11 +20,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from unspool.errors import UnspoolError
 from unspool.format import milliseconds
@@ -33,12 +34,18 @@ from unspool.read import Kind
 from unspool.store.search.corpus import Corpus, CorpusReader, SearchedFile
 from unspool.store.search.terms import SearchTerms
 
+if TYPE_CHECKING:
+    from unspool.store.access import StoreAccess
+
+
 MATCH_START, MATCH_END = "«", "»"
 """What surrounds a match in a snippet."""
 
 _SNIPPET_CONTEXT: Final = 60
 _SNIPPET_LENGTH: Final = 200
 _BLANKS = re.compile(r"\s+")
+_MAX_LINKED_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of a session and its agents: linking them holds all in memory."""
 _TIMED_KINDS = frozenset({Kind.AGENT.value, Kind.JOURNAL.value, Kind.HISTORY.value})
 """Files whose lines say when they were written; for others only the time of the last change is known."""
 _TURN_MARKS = (b'"user"', b'"queue-operation"', b"queued_command")
@@ -361,3 +368,21 @@ def strangeness(match: SearchMatch) -> tuple[bool, int, int, str]:
     """Return a key that is the smaller, the more a passage belongs where it was found."""
     file = match.file
     return match.session_id != file.session_id, file.is_archived, -file.generation, file.path
+
+
+def add_agent_turns(hits: Sequence[SearchHit], access: StoreAccess) -> list[SearchHit]:
+    """Give hits inside agents the turn in which the session started the agent: `show` has the agent's steps there."""
+    sessions = {hit.session for hit in hits if hit.agent and hit.session and hit.turn is None}
+    turns: dict[tuple[str, str], int] = {}
+    for id in sessions:
+        # Here, as the sessions are: most hits are in sessions themselves, and need neither.
+        from unspool.export import find_agent_turns
+
+        with suppress(UnspoolError):  # a session that has gone, or cannot be read
+            session = access.home.session(id)
+            if sum(source.size for source in (session.source, *session.agent_sources)) <= _MAX_LINKED_BYTES:
+                turns |= {(id, agent): turn for agent, turn in find_agent_turns(session).items()}
+    return [
+        hit._replace(turn=turns.get((hit.session or "", hit.agent))) if hit.agent and hit.turn is None else hit
+        for hit in hits
+    ]

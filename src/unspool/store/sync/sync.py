@@ -44,9 +44,8 @@ from unspool.store.sync.changes import (
     pack_stamps,
     read_homes,
 )
-from unspool.store.sync.largest_window import update_largest_windows
 from unspool.store.sync.read_file import Batch, FailedRead, ReadTask, read_batches, read_or_fail
-from unspool.store.sync.write_rows import NEW_GENERATION_CHANGES, RowWriter
+from unspool.store.sync.write_rows import NEW_GENERATION_CHANGES, RowWriter, update_largest_windows
 
 STEPS = ("refilled", "looked", "read", "archived", "written", "counted", "committed", "missed", "done")
 """The places where a sync may be killed, in order; `read` to `committed` come once for each transaction. `refilled`

@@ -165,7 +165,7 @@ def _search(access: StoreAccess, site: Site, query: QueryParams, limit: int) -> 
         limit=limit,
         indexed_only=bool(query.get("indexed")) and request.regex is None,
     )
-    return add_agent_turns(hits, access.home)
+    return add_agent_turns(hits, access)
 
 
 def _count(access: StoreAccess, site: Site, query: QueryParams) -> int | None:
