@@ -12,7 +12,7 @@ Rules
   1. Nothing is read before it is used, and then once.
   2. A session is its own file and the files of its agents. Agents beside the session (until 2.0.76) belong to the
      session whose id their lines carry; one file may hold agents of two (204 of those examined do).
-  3. Each billed response belongs to one session of a home (`prices/paying_session.py`), so the usage of all sessions
+  3. Each billed response belongs to one session of a home (`prices/bill.py`), so the usage of all sessions
      adds up to that of the home. A file that was opened alone has all responses on its lines.
   4. A session whose own file is missing, and that has agents, is the first of its agents' files.
 """
@@ -455,7 +455,7 @@ def _read_title(session: Session) -> str:
 def _find_owners(source: Source, reader: Reader) -> list[str]:
     """Return the ids of the sessions that an agent's file belongs to: an id may be used again, in the same file.
 
-    A billed line without an id belongs to the session with the name of the file (`prices/paying_session.py`, rule 2).
+    A billed line without an id belongs to the session with the name of the file (`prices/bill.py`, rule 6).
     """
     try:
         ids = [

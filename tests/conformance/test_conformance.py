@@ -20,7 +20,7 @@ import pytest
 import unspool
 from unspool.cli.main import _COMMANDS
 from unspool.format.records import Entry
-from unspool.prices.amounts import cost_micros
+from unspool.prices.bill import cost_micros
 from unspool.prices.from_entries import response_of_entry
 from unspool.prices.price_list import find_price
 from unspool.prices.responses import Response, count_once

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from unspool.prices.amounts import bill_responses, cost_micros
+from unspool.prices.bill import Price, bill_responses, cost_micros
 from unspool.prices.cost import explain_cost, format_dollars
-from unspool.prices.price_list import Price, find_price, load_price_list, parse_own_price
+from unspool.prices.price_list import find_price, load_price_list, parse_own_price
 from unspool.prices.responses import Response
 
 KINDS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from unspool.errors import UsageError
-from unspool.prices.price_list import FACTOR_ONE, Price, Rates, find_price, load_price_list, parse_own_price
+from unspool.prices.bill import FACTOR_ONE, Price, Rates
+from unspool.prices.price_list import find_price, load_price_list, parse_own_price
 
 
 def test_input_and_output_are_enough() -> None:

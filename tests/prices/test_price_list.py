@@ -6,16 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.prices.bill import DIGEST, VERSION
-from unspool.prices.price_list import (
-    Price,
-    Rates,
-    find_price,
-    load_price_list,
-    model_name,
-    parse_decimal,
-    table_digest,
-)
+from unspool.prices.bill import DIGEST, VERSION, Price, Rates
+from unspool.prices.price_list import find_price, load_price_list, model_name, parse_decimal, table_digest
 
 CHEAP = Rates(1, 1, 1, 1, 1)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from unspool.format.records import Entry
-from unspool.prices.amounts import cost_micros
+from unspool.prices.bill import cost_micros
 from unspool.prices.from_entries import response_of_entry, responses_of_entries
 from unspool.prices.price_list import find_price
 from unspool.prices.responses import CountedResponse, Response, count_once

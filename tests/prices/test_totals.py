@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unspool.prices.amounts import cost_micros
+from unspool.prices.bill import cost_micros
 from unspool.prices.cost import UsageTotals, total_usage
 from unspool.prices.price_list import find_price
 from unspool.prices.responses import Response

@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from unspool.prices.price_list import Price
+from unspool.prices.bill import Price
 from unspool.store.archive.archive import Archive
 from unspool.store.columns import manifest as manifests
 from unspool.store.columns.manifest import ColumnManifest

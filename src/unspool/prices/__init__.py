@@ -8,16 +8,13 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
-    from unspool.prices.amounts import PricedUsage, bill_responses, cost_micros
-    from unspool.prices.bill import DIGEST, VERSION, Bill, known_cost
+    from unspool.prices.bill import (
+        DIGEST, FACTOR_ONE, LONG_PROMPT_TOKENS, ONLY_AGENTS, VERSION, Bill, MissingSession, Price, PricedUsage,
+        SessionFinder, attribute_responses, bill_responses, cost_micros, find_paying_session, known_cost,
+    )
     from unspool.prices.cost import UsageTotals, explain_cost, total_usage
     from unspool.prices.from_entries import BILLED_RECORDS, add_entry, responses_of_entries
-    from unspool.prices.paying_session import (
-        ONLY_AGENTS, MissingSession, SessionFinder, attribute_responses, find_paying_session,
-    )
-    from unspool.prices.price_list import (
-        FACTOR_ONE, LONG_PROMPT_TOKENS, Price, find_price, load_price_list, parse_own_price,
-    )
+    from unspool.prices.price_list import find_price, load_price_list, parse_own_price
     from unspool.prices.responses import (
         SYNTHETIC, LineCounter, ReportTaker, Response, ResponseCounter, UnbilledLine, count_once, file_stem,
     )
@@ -39,12 +36,12 @@ __all__ = [
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "amounts": "PricedUsage bill_responses cost_micros",
-    "bill": "DIGEST VERSION Bill known_cost",
+    "bill":
+        "DIGEST FACTOR_ONE LONG_PROMPT_TOKENS ONLY_AGENTS VERSION Bill MissingSession Price PricedUsage SessionFinder "
+        "attribute_responses bill_responses cost_micros find_paying_session known_cost",
     "cost": "UsageTotals explain_cost total_usage",
     "from_entries": "BILLED_RECORDS add_entry responses_of_entries",
-    "paying_session": "ONLY_AGENTS MissingSession SessionFinder attribute_responses find_paying_session",
-    "price_list": "FACTOR_ONE LONG_PROMPT_TOKENS Price find_price load_price_list parse_own_price",
+    "price_list": "find_price load_price_list parse_own_price",
     "responses": "SYNTHETIC LineCounter ReportTaker Response ResponseCounter UnbilledLine count_once file_stem",
     "scan_bytes": "count_text",
     "token_estimate": "estimate_request_tokens",

@@ -1,4 +1,4 @@
-"""Explains what responses cost, and adds up the cost of many. The rules are in `amounts.py`."""
+"""Explains what responses cost, and adds up the cost of many. The rules are in `bill.py`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from unspool.prices.amounts import PICOS_PER_MICRO, cost_micros, price_factor
-from unspool.prices.price_list import FACTOR_ONE, LONG_PROMPT_TOKENS, Price, Rates, find_price
+from unspool.prices.bill import FACTOR_ONE, LONG_PROMPT_TOKENS, PICOS_PER_MICRO, Price, Rates, cost_micros, price_factor
+from unspool.prices.price_list import find_price
 from unspool.prices.responses import Response
 
 

@@ -20,11 +20,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
 
 from unspool.errors import UsageError
-
-SOURCE = "public price list, as republished in litellm 1.77.0, 1.81.0 and 1.108.4, read 2026-11-15"
+from unspool.prices.bill import LONG_PROMPT_TOKENS, Price, Rates
 
 TABLE = """\
 model                 since above  input output cache_read cache_write_5m cache_write_1h us  fast
@@ -60,12 +58,6 @@ claude-sonnet-5-5     -     0      2     10     0.1        2.5            4     
 
 `us` and `fast` multiply the rates when `usage.inference_geo` is `us` and when `usage.speed` is `fast`."""
 
-LONG_PROMPT_TOKENS = 200_000
-"""A prompt with more tokens than this is priced at the long rates."""
-
-FACTOR_ONE = 10
-"""The multiplier 1: multipliers are in tenths."""
-
 _ALIASES = {
     "claude-4-opus": "claude-opus-4",
     "claude-opus-4-0": "claude-opus-4",
@@ -74,33 +66,6 @@ _ALIASES = {
 }
 _DATED = re.compile(r"-(\d{8}|latest)\Z", re.ASCII)
 _DECIMAL = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?", re.ASCII)
-
-
-class Rates(NamedTuple):
-    """Rates by kind of token, in ten-thousandths of a dollar per million."""
-
-    input: int
-    output: int
-    cache_read: int
-    cache_write_5m: int
-    cache_write_1h: int
-
-
-class Price(NamedTuple):
-    """The rates of a model from a day on."""
-
-    # No msgspec here: the status line finds prices too, and importing msgspec takes as long as all else that it does.
-
-    model: str
-    rates: Rates
-    long: Rates | None = None
-    """Rates of a whole request whose prompt is longer than 200,000 tokens; None: the usual ones."""
-    us: int = FACTOR_ONE
-    fast: int = FACTOR_ONE
-    web_search: int = 10_000
-    """Micro-dollars for one."""
-    since: str = ""
-    source: str = SOURCE
 
 
 def find_price(model: str | None, day: str | None = None, overrides: Sequence[Price] = ()) -> Price | None:

@@ -98,7 +98,7 @@ class Response(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def cost_micros(self) -> int | None:
         """The cost in millionths of a US dollar, by the price list; None if the model has no price."""
-        from unspool.prices.amounts import cost_micros  # few need it
+        from unspool.prices.bill import cost_micros  # few need it
         from unspool.prices.price_list import find_price
 
         price = find_price(self.model, (self.timestamp or "")[:10] or None)

@@ -47,7 +47,7 @@ CREATE TABLE answers (
   timestamp TEXT,                    -- the same as it was written
   counted_at TEXT,                   -- time of the line that counts, if it is another
   model TEXT,                        -- as the line has it
-  session_id TEXT,                   -- the session that pays: `prices/paying_session.py`
+  session_id TEXT,                   -- the session that pays: `prices/bill.py`
   agent_id TEXT,                     -- nothing for the main chain
   project TEXT,                      -- the project's name
   cwd TEXT,                          -- the folder it worked in

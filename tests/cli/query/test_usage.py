@@ -20,7 +20,7 @@ from unspool.cli.query.usage import draw_bar, short_model_name
 from unspool.display.units import dollars, parse_time_expression
 from unspool.errors import UsageError
 from unspool.format import parse_zone
-from unspool.prices.price_list import SOURCE
+from unspool.prices.bill import SOURCE
 from unspool.store.usage.report import PERIODS
 from unspool.testing.build import Step, assistant, session, text, tool_result, tool_use, user
 

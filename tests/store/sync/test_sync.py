@@ -323,7 +323,7 @@ def test_a_file_that_comes_back_is_there_again(world: World, tmp_path: Path) -> 
 
 
 def test_other_prices_count_everything_again(world: World, tmp_path: Path) -> None:
-    from unspool.prices.price_list import Price, Rates
+    from unspool.prices.bill import Price, Rates
 
     def cost() -> int:
         with closing(sqlite3.connect(tmp_path / "own" / "store.db")) as database:

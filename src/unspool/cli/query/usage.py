@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, tzinfo
@@ -239,7 +238,7 @@ def print_explanation(lines: Mapping[str, list[dict[str, Any]]]) -> None:
         for line in members:
             groups.setdefault((outcome, line["why"]), []).append(line)
     folder = _common_folder({line["file"] for members in lines.values() for line in members})
-    each = max(1, (shutil.get_terminal_size().lines - 3) // len(groups) - 1)
+    each = max(1, (output.terminal_size((80, 24)).lines - 3) // len(groups) - 1)
     output.print_line(f"in {folder}")
     for (outcome, why), members in groups.items():
         output.print_heading(f"{outcome}: {units.amount(len(members), 'line')}, {why}")

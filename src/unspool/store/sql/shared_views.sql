@@ -55,7 +55,7 @@ LEFT JOIN by_prompt p ON p.source_id = l.source_id AND p.family = l.family
 LEFT JOIN starters s ON s.family = l.family AND s.tool_use_id = coalesce(l.call, p.tool_use_id)
 
 -- paying_sessions
--- Which session pays (`prices/paying_session.py`, rules 3 and 4), given `listed`, `files` and `owners`. A `home` is a
+-- Which session pays (`prices/bill.py`, rules 7 and 8), given `listed`, `files` and `owners`. A `home` is a
 -- device in a lake, and a `place` is a path in a home.
 named AS (
   SELECT home, session_id, arg_min(place, CASE WHEN gone THEN '1' ELSE '0' END || place) AS place

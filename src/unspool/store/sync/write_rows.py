@@ -4,7 +4,7 @@ Rules
   1. A file that became another one starts a new generation; what the old one had stays.
   2. The offset of a file and the rows of the lines before it are written together.
   3. Each response is counted once for each home (`recount`), and has the session that pays for it
-     (`prices/paying_session.py`).
+     (`prices/bill.py`).
   4. In a home that was empty before, a response that was met once is in one file, and only those met twice are looked
      up. In any other home all are looked up, and so they are when there are more ids than memory allows.
   5. A home keeps the largest 5-hour window: as much as its limit has allowed so far. The newest window is left out: it

@@ -60,7 +60,7 @@ class UsageSum(NamedTuple):
     time: int | None
     """Milliseconds since 1970, of the earliest line; of several responses any moment of their quarter of an hour."""
     session: str | None
-    """The session that pays (`prices/paying_session.py`)."""
+    """The session that pays (`prices/bill.py`)."""
     agent: str | None
     project: str | None
     branch: str | None

@@ -1,5 +1,5 @@
 -- Brings the store from version 4 to 5: `answers` had the session that the lines name, and now has the one that pays
--- (`prices/paying_session.py`). What was added up by session is added up again.
+-- (`prices/bill.py`). What was added up by session is added up again.
 
 UPDATE answers SET session_id = paying.id
 FROM (
