@@ -115,15 +115,26 @@ def bypasses(found: dict[str, Module]) -> list[str]:
     return past
 
 
+def importers_of(found: dict[str, Module]) -> dict[str, set[str]]:
+    """Return the modules that import each module. A name that a door offers is imported from where it is defined."""
+    doors = {name: {at[1]: at[0] for at in module.imports()} for name, module in found.items() if module.is_door}
+
+    def resolve(target: str, name: str) -> str:
+        if f"{target}.{name}" in found:
+            return f"{target}.{name}"
+        return resolve(doors[target][name], name) if name in doors.get(target, {}) else target
+
+    importers: dict[str, set[str]] = {name: set() for name, module in found.items() if not module.is_door}
+    for module in found.values():
+        for real in {resolve(*imported) for imported in module.imports()} - {module.name}:
+            if real in importers and not module.is_door:
+                importers[real].add(module.name)
+    return importers
+
+
 def one_importer(found: dict[str, Module]) -> list[str]:
     """Return the modules that exactly one other module imports."""
-    importers: dict[str, set[str]] = defaultdict(set)
-    for module in found.values():
-        for target, name in module.imports():
-            real = f"{target}.{name}" if f"{target}.{name}" in found else target
-            if real in found and real != module.name:
-                importers[real].add(module.name)
-    return sorted(name for name, users in importers.items() if len(users) == 1 and not found[name].is_door)
+    return sorted(name for name, users in importers_of(found).items() if len(users) == 1)
 
 
 def modules_run(words: list[str], source: Path = SOURCE) -> int:

@@ -6,10 +6,12 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.statusline.git_branch import _parse_head, read_branch
+from unspool.client.session.registration import git_branch
+from unspool.statusline.line import read_branch
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -60,7 +62,18 @@ def test_a_pipe_in_the_place_of_head_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @given(st.text())
-def test_no_control_character_comes_out_of_a_head(text: str) -> None:
+def test_no_control_character_comes_out_of_a_head(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    folder = tmp_path_factory.getbasetemp() / "head"
+    (folder / ".git").mkdir(parents=True, exist_ok=True)
     for head in (text, f"ref: refs/heads/{text}"):
-        branch = _parse_head(head)
+        (folder / ".git" / "HEAD").write_bytes(head.encode(errors="surrogatepass"))
+        branch = read_branch(str(folder))
         assert branch is None or not any(ord(character) < 32 or 127 <= ord(character) < 160 for character in branch)
+
+
+def test_a_chat_writes_the_branch_that_the_status_line_shows(tmp_path: Path) -> None:
+    shop = repository(tmp_path / "shop")
+    assert git_branch(shop) == read_branch(str(shop)) == "feature/one"
+    git(shop, "checkout", "-q", "--detach")
+    assert git_branch(shop) == "HEAD"  # as Claude Code writes it
+    assert git_branch(tmp_path) == ""

@@ -412,7 +412,6 @@ def _parse_tool_names(names: str | None) -> tuple[str, ...] | None:
 
 def _parse_start(flags: dict[str, Any], config: Path, cwd: Path) -> SessionStart:
     from unspool.client import SessionStart
-    from unspool.client.ui import find_session
 
     resume, continue_newest = flags["resume"], flags["continue_newest"]
     if resume is not None and continue_newest:
@@ -423,10 +422,15 @@ def _parse_start(flags: dict[str, Any], config: Path, cwd: Path) -> SessionStart
         raise UsageError(
             "--resume needs a session when stdin is not a terminal", hint="list sessions with `unspool ls`"
         )
-    path: Path | None = find_session.find_newest_session(config, cwd) if continue_newest else None
-    if resume:
-        path = find_session.find_session_file(resume, config, cwd)
-        options.refuse_other_agents(path)
+    path: Path | None = None
+    if resume or continue_newest:
+        from unspool.client.ui import find_session  # start-up: it loads the reader of sessions
+
+        if resume:
+            path = find_session.find_session_file(resume, config, cwd)
+            options.refuse_other_agents(path)
+        else:
+            path = find_session.find_newest_session(config, cwd)
     return SessionStart(
         session_id=flags["session_id"], resume=path, leaf=flags["leaf"], fork=flags["fork"], force=flags["force"]
     )

@@ -6,6 +6,9 @@ Rules
      ask about (`permissions`).
   2. Each row names the lines that weigh most, each with its session, turn, file and offset.
   3. What is not known is counted in `unknown`; what is not listed in `left_out`.
+  4. Trims are suggested for the sessions with the fullest contexts, by the planner of `unspool edit trim`. Few sessions
+     are planned, and none that is large: a plan reads all of a session. A saving that is small, or never paid for, is
+     no suggestion.
 """
 
 from __future__ import annotations
@@ -16,12 +19,14 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from unspool.edit import plan_edit
+from unspool.edit.planning import Trim
+from unspool.errors import UnspoolError
 from unspool.export import describe_calls
 from unspool.format import format_time
 from unspool.insights.analysis import ShellRun, Suggestion, find_losses, suggest_commands, sum_losses
 from unspool.insights.approvals import read_approvals
 from unspool.insights.queries import ALL_ROWS, InsightScope, build_joint_query, build_query
-from unspool.insights.trims import suggest_trims
 from unspool.redact import DEFAULT_OPTIONS, Redactor
 from unspool.store import PriceLookup, StoreAccess
 from unspool.store.columns import sql_literal
@@ -29,6 +34,7 @@ from unspool.store.search import Failure, describe_failure, group_failures
 
 if TYPE_CHECKING:
     from unspool.store.sql import SqlEngine
+
 
 Json: TypeAlias = dict[str, Any]
 Rows: TypeAlias = dict[str, list[Json]]
@@ -46,6 +52,14 @@ PLACES: Final = 5
 """Lines that a row names."""
 _CUT: Final = ("failed_calls", "lost_caches", "shell_runs", "approved")
 """Sections whose queries have a limit of their own, because code looks at each row."""
+_MAX_PLANS: Final = 3
+_MAX_BYTES: Final = 8 * 1024 * 1024
+"""A plan takes about 0.1 s for a megabyte."""
+_MIN_CONTEXT: Final = 20_000
+_MIN_SAVED: Final = 5_000
+"""Tokens."""
+_TRIM: Final = Trim(results=True, superseded_reads=True, older_than=3, larger_than=2048)
+_OPTIONS: Final = "--superseded-reads --results --older-than 3 --larger-than 2048"
 _MIN_ROWS: Final = 12
 """Sections are asked for so many rows at least: the largest contexts are candidates for a trim."""
 
@@ -185,3 +199,45 @@ def _line_literal(line: Mapping[str, Any]) -> str:
 
 def _without(row: Mapping[str, Any], *names: str) -> Json:
     return {name: value for name, value in row.items() if name not in names}
+
+
+def suggest_trims(access: StoreAccess, contexts: Sequence[dict[str, Any]]) -> list[Suggestion]:
+    """Return the sessions that are worth trimming, among rows of the section `contexts`."""
+    largest = sorted(contexts, key=lambda row: row["last_tokens"] or 0, reverse=True)
+    candidates = [row for row in largest if row["session_id"] and (row["last_tokens"] or 0) >= _MIN_CONTEXT][
+        :_MAX_PLANS
+    ]
+    suggestions = (_suggest_trim(access, row) for row in candidates)
+    return [one for one in suggestions if one is not None]
+
+
+def _suggest_trim(access: StoreAccess, row: dict[str, Any]) -> Suggestion | None:
+    id = row["session_id"]
+    try:
+        session = access.home.session(id)
+        if session.id != id or session.source.size > _MAX_BYTES:
+            return None
+        plan = plan_edit(session, _TRIM).plan
+    except UnspoolError:  # gone, damaged, or nothing to trim: then there is nothing to suggest
+        return None
+    before, after = plan.context_tokens
+    payback = plan.payback
+    if before - after < _MIN_SAVED or payback is None or payback.requests is None:
+        return None
+    return Suggestion(
+        kind="trim",
+        action=f"Trim it before you resume it: its context has {before:,} tokens, and {after:,} without results that "
+        "are three prompts old.",
+        text=f"unspool edit trim {id} {_OPTIONS}",
+        project=session.project or "",
+        saved={
+            "tokens": before - after,
+            "saved_micros_per_request": payback.saved_micros,
+            "rewrite_micros": payback.rewrite_micros,
+            "requests_to_pay_back": payback.requests,
+        },
+        computed=f"the plan of `unspool edit trim`: {payback.rewritten_tokens:,} tokens are written to the cache once, "
+        "and every later request reads fewer; the tokens are estimated from the session's own usage",
+        lines=[line for line in row["places"] or () if line],
+        evidence=1,
+    )

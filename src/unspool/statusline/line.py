@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unspool.display import clean_line, dollars, tokens, units
 from unspool.errors import UnspoolError
+from unspool.files import read_git_head
 from unspool.folders import data_folder_name, home_folder_name
 from unspool.prices import WindowLimit, choose_limit
 from unspool.statusline.background_sync import INTERVAL, start_sync
-from unspool.statusline.git_branch import read_branch
 from unspool.statusline.session_tail import SessionTail, read_tail
 from unspool.statusline.status_input import MAX_INPUT, StatusInput, parse_status_input
 from unspool.statusline.store_figures import (
@@ -44,6 +44,7 @@ _MAX_SETTINGS = 4_000_000
 _USUAL_CONTEXT, _LONG_CONTEXT = 200_000, 1_000_000
 _MAX_LINE = 500
 _MINUTE = 60_000
+_MAX_BRANCH, _SHORT_HASH = 60, 7
 
 
 class LineSettings(NamedTuple):
@@ -259,6 +260,19 @@ def _context_values(given: StatusInput, figures: Figures) -> Iterator[tuple[str,
         yield "context_left", FieldValue(tokens(max(size - used, 0)))
         yield "context_used_percent", FieldValue(f"{percent}%")
         yield "context_left_percent", FieldValue(f"{max(100 - percent, 0)}%")
+
+
+def read_branch(folder: str) -> str | None:
+    """Return the branch that a folder is on, the beginning of the commit if it is on none; None outside of git."""
+    head = read_git_head(folder)
+    return None if head is None else _describe_head(*head)
+
+
+def _describe_head(branch: str | None, head: str) -> str | None:
+    if branch is not None:
+        return clean_line(branch)[:_MAX_BRANCH] or None
+    is_hash = len(head) >= 40 and all(digit in "0123456789abcdef" for digit in head)
+    return head[:_SHORT_HASH] if is_hash else None
 
 
 def _amount_values(name: str, amount: UsedAmount, is_stale: bool) -> Iterator[tuple[str, FieldValue]]:

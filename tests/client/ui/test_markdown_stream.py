@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.client.ui.markdown_stream import MarkdownStream
+from unspool.client.ui.render_events import MarkdownStream
 
 lines = st.sampled_from(
     ["", "text", "# head", "- item", "1. one", "  more", "```", "```python", "~~~", "> quote", "| a |", "    code"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.page.html.addresses import link_addresses, link_hits
+from unspool.page.html.render import link_addresses, link_hits
 
 pieces = st.lists(
     st.sampled_from(

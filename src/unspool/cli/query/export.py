@@ -12,15 +12,17 @@ from typing import Any
 
 import click
 
-from unspool.cli import options, output
+from unspool.cli import options, output, store_access
+from unspool.cli.query.ls import SessionChooser, SessionFilter, read_session_rows
 from unspool.cli.session_argument import is_path, open_folders_of_session, open_session, parse_turns
 from unspool.display import clean
-from unspool.errors import NotFound, UsageError, conflicting_options, empty_session_name
+from unspool.errors import NotFound, NothingFound, UsageError, conflicting_options, empty_session_name
 from unspool.export import DEPTH_NAMES, Depth, json_data, parse_depth, render_markdown
+from unspool.extras import require_extras
 from unspool.home import Reader, Session
 from unspool.other_agents import find_program, iter_originals
 from unspool.paths import absolute_path, data_folder, resolve_existing
-from unspool.read import LINE_KINDS, Line, LineBuffer, LongLine, Source
+from unspool.read import LINE_KINDS, Line, LineBuffer, LongLine, Skipped, Source
 
 _FORMS = {
     "jsonl": "The session file, byte for byte",
@@ -157,7 +159,7 @@ def export(
         if form != "html" or session or turns or raw or not target or (every and project):
             hint = "use `unspool export --html --all -o DIR` or `unspool export --html --project NAME -o DIR`"
             raise UsageError("`--all` and `--project` write a folder of HTML pages", hint=hint)
-        from unspool.cli.query.export_pages import export_pages  # start-up: a single session needs no list
+        from unspool.cli.query.export import export_pages  # start-up: a single session needs no list
 
         export_pages(access, project, Path(target), parse_depth(depth), show=show)
         return
@@ -298,3 +300,40 @@ def _export_tables(
             table_export.export_parquet(tables.setup, Path(parquet), lines)
         else:
             table_export.export_duckdb(tables.setup, Path(duckdb or ""), lines)
+
+
+def export_pages(access: options.AccessOptions, project: str | None, folder: Path, depth: Depth, *, show: bool) -> None:
+    """Write the sessions of a project, or all, to a folder; pages that are up to date stay as they are."""
+    require_extras("web", feature="`unspool export --html`")
+    from unspool.page.html import CollectedSession, write_collection
+
+    wanted = SessionFilter(project, None, None, None, None, ())
+    with store_access.open_folders(access) as opened:
+        rows = read_session_rows(opened, SessionChooser(wanted, None, show_all=False), wanted)
+        sessions = {str(session.own_path): session for session in opened.home.sessions()}
+        collected = [
+            CollectedSession(
+                session=sessions[row["path"]],
+                title=row["title"],
+                project=row["project"],
+                started=row["started"],
+                last=row["last"],
+                turns=row["turns"],
+                cost_micros=row["cost_micros"],
+                unpriced_tokens=row["unpriced_tokens"],
+            )
+            for row in rows
+            if row["path"] in sessions
+        ]
+        if not collected:
+            raise NothingFound("no sessions found")
+        with output.progress_bar(len(collected), "writing pages") as advance:
+            report = write_collection(
+                collected, folder, depth=depth, prices=opened.preferences.prices, on_page=lambda: advance(1)
+            )
+        opened.skip(*(Skipped(path, reason) for path, reason in report.failed))
+    output.print_line(f"wrote {report.written:,} pages, {report.unchanged:,} unchanged; open {report.index_page}")
+    if show:
+        import webbrowser
+
+        webbrowser.open(report.index_page.absolute().as_uri())

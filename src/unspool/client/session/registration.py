@@ -23,13 +23,11 @@ import msgspec
 
 from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserInterface, UserQuestion
 from unspool.client.session.writer import write_private_file
-from unspool.errors import UnspoolError, Unwritable
-from unspool.files import read_start
+from unspool.errors import Unwritable
+from unspool.files import read_git_head
 from unspool.format import FORMAT_VERSION, replace_surrogates
 from unspool.permissions import RuleDecision
 from unspool.processes import read_start_ticks
-
-_MAX_GIT_FILE = 4096
 
 
 class SessionRegistration:
@@ -101,24 +99,8 @@ class AnnouncedUser:
 
 def git_branch(folder: Path) -> str:
     """Return the branch that is checked out; `HEAD` if none is, an empty text outside of a repository."""
-    for parent in (folder, *folder.parents):
-        head = _read_head(parent / ".git")
-        if head is not None:
-            return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") else "HEAD"
-    return ""
-
-
-def _read_head(git: Path) -> str | None:
-    """Return the content of `HEAD`; in a worktree `.git` is a file that names the folder."""
-    try:
-        if git.is_file():
-            link = read_start(git.resolve(), _MAX_GIT_FILE).decode(errors="replace").strip()
-            if not link.startswith("gitdir: "):
-                return None
-            git = git.parent / link.removeprefix("gitdir: ")
-        return read_start((git / "HEAD").resolve(), _MAX_GIT_FILE).decode(errors="replace").strip()
-    except (OSError, RuntimeError, UnspoolError):  # RuntimeError: a loop of links, before Python 3.13
-        return None
+    head = read_git_head(str(folder))
+    return "" if head is None else head[0] or "HEAD"
 
 
 _ADJECTIVES = """\

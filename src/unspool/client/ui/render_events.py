@@ -1,26 +1,30 @@
 """Renders the events of a chat as they come: keeps what is in progress, and prints what is finished.
 
 Rules
-  1. Text is printed when it will not change any more (`markdown_stream`); what is in progress is in `tail`.
+  1. Text is printed when it will not change any more (`MarkdownStream`); what is in progress is in `tail`.
   2. A delta costs an append: nothing is rendered because of one.
   3. When a response broke off and comes again, what it repeats word for word stays. What differs is replaced where it
      can still be erased; else a line says that it is void.
+  4. The blocks of a `MarkdownStream`, joined together, are the text, however that was cut into pieces. An open code
+     fence, and a list that may continue, are not cut.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from unspool.client import events
 from unspool.client.session.prompt_history import text_as_typed
-from unspool.client.ui.markdown_stream import MarkdownStream
 from unspool.client.ui.render import ChatRenderer
 from unspool.display import clean_line, units
 
 _MAX_FOLDED = 50
 """Outputs that can still be shown in full."""
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
+_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
 _ENDINGS = {
     "hook_stopped": "a hook ended the turn",
     "interrupted": "interrupted; type what to do instead",
@@ -221,3 +225,69 @@ class EventRenderer:
                 self._show(renderer.error(message, hint))
             case _:
                 pass
+
+
+class MarkdownStream:
+    """Splits Markdown that arrives in pieces into blocks that will not change any more."""
+
+    def __init__(self) -> None:
+        self._partial = ""
+        """The last line, which is not complete yet."""
+        self._lines: list[str] = []
+        self._fence = ""
+        self._is_list = False
+        self._is_blank = False
+
+    @property
+    def tail(self) -> str:
+        """The text that may still change."""
+        return "".join(self._lines) + self._partial
+
+    def feed(self, text: str) -> list[str]:
+        """Add more of the text; return the blocks that are complete now."""
+        *lines, self._partial = (self._partial + text).split("\n")
+        return [block for line in lines for block in self._add_line(line + "\n")]
+
+    def flush(self) -> str:
+        """Return the rest of the text, and start again."""
+        rest = self.tail
+        self._lines, self._partial, self._fence, self._is_list, self._is_blank = [], "", "", False, False
+        return rest
+
+    def _add_line(self, line: str) -> list[str]:
+        """Add a line; return the blocks it completes: the one before it, the one it ends."""
+        complete = [self._take_block()] if self._starts_block(line) else []
+        if not self._lines:
+            self._is_list = bool(_ITEM.match(line))
+        self._lines.append(line)
+        is_closed = self._toggle_fence(line)
+        self._is_blank = not line.strip() and not self._fence
+        if is_closed and not self._is_list:
+            complete.append(self._take_block())
+        return complete
+
+    def _starts_block(self, line: str) -> bool:
+        if not self._lines or self._fence or not line.strip():
+            return False
+        if not self._is_blank:
+            return line.startswith("#") and not self._is_list
+        return not (self._is_list and (line[0] in " \t" or _ITEM.match(line)))
+
+    def _toggle_fence(self, line: str) -> bool:
+        """Open or close a fence; return whether one was closed."""
+        found = _FENCE.fullmatch(line.rstrip("\n"))
+        if found is None:
+            return False
+        if not self._fence:
+            # A line of backticks with a backtick in its info string is inline code, and no fence (CommonMark).
+            self._fence = found[1] if "`" not in found[2] or found[1][0] == "~" else ""
+            return False
+        if found[1].startswith(self._fence) and not found[2].strip():
+            self._fence = ""
+            return True
+        return False
+
+    def _take_block(self) -> str:
+        block = "".join(self._lines)
+        self._lines, self._is_blank, self._is_list = [], False, False
+        return block

@@ -5,11 +5,14 @@ Rules
      module.
   2. No inline style, no inline script, no handler in an attribute.
   3. A row is one line; what can be opened is a link first, so that it works without JavaScript.
+  4. Of addresses in a text only `http` and `https` become links; they open a page of their own and tell it nothing of
+     this one. Each expression looks at a character a bounded number of times: what it sees is a transcript.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import groupby
@@ -17,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import msgspec
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from unspool.display import clean, quote_for_paste, units
 from unspool.export import Depth
@@ -28,7 +31,7 @@ from unspool.page.chart import ContextChart
 from unspool.page.detail import StepDetail
 from unspool.page.find import TextMatch
 from unspool.page.html import ansi
-from unspool.page.html.addresses import link_addresses, link_hits
+from unspool.page.html.ansi import render_ansi
 from unspool.page.html.charts import render_context_axis, render_context_chart
 from unspool.page.html.highlight import code_rows, highlight_lines, limit_highlighting, patch_rows
 from unspool.page.html.json_tree import describe_value, parse_json_text, tree_level
@@ -41,10 +44,18 @@ from unspool.page.view import Growth, PageView
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+
 MAX_STEPS_RENDERED_WHOLE = 800
 """A session with more steps is loaded in batches."""
 OUTLINE_BATCH_TURNS = 100
 """How many turns of an outline are loaded at once."""
+
+# No `<`, `"` or space: in escaped text an address ends before a tag, and never inside one.
+_ADDRESS = re.compile(r"(?<![\w/])https?://[^\s<>\"'`]{1,2000}")
+_CLOSING = ".,:!?)]}*"
+_HIT = re.compile(r"([^\s:][^:\n]{0,400}):(\d{1,9})([:-])")
+_MAX_HITS = 2_000
+"""Lines of a result that become links."""
 
 
 class PageLinks(msgspec.Struct, frozen=True):
@@ -415,3 +426,40 @@ def _turn_summary(turn: OutlineTurn) -> str:
     rest = sum(count for _, count in turn.tools[3:])
     errors = f"✗ {turn.errors:,}" if turn.errors else ""
     return _join((*tools, f"{rest:,} more" if rest else "", _turn_cost(turn), errors))
+
+
+def link_addresses(text: str) -> Markup:
+    """Return terminal output with links for web addresses.
+
+    >>> str(link_addresses("see http://x.test/a."))
+    'see <a href="http://x.test/a" target="_blank" rel="noopener noreferrer">http://x.test/a</a>.'
+    """
+    html = str(render_ansi(text))
+    if "://" not in html:
+        return Markup(html)
+    return Markup(_ADDRESS.sub(_anchor, html))  # what is matched is escaped and has no quote
+
+
+def _anchor(match: re.Match[str]) -> str:
+    address = match[0]
+    # Escaped quotes and brackets are no part of an address.
+    for end in ("&#34;", "&#39;", "&lt;", "&gt;"):
+        address = address.partition(end)[0]
+    address = address.rstrip(_CLOSING)
+    rest = match[0][len(address) :]
+    return f'<a href="{address}" target="_blank" rel="noopener noreferrer">{address}</a>{rest}'
+
+
+def link_hits(text: str, find: Callable[[str], str]) -> Markup:
+    """Return the result of a search with a link at each file; `find` makes the address that looks for a file."""
+    lines = text.split("\n")
+    shape = Markup('<a class="hit" href="{}" data-find="{}">{}</a>{}{}')
+    shown = []
+    for number, line in enumerate(lines):
+        match = _HIT.match(line) if number < _MAX_HITS else None
+        if match is None:
+            shown.append(escape(clean(line)))
+            continue
+        path, place = clean(match[1]), match[2]
+        shown.append(shape.format(find(path), path, f"{path}:{place}", match[3], clean(line[match.end() :])))
+    return Markup("\n").join(shown)

@@ -1,8 +1,10 @@
-"""Reads the branch of a working folder from `.git/HEAD`, without git.
+"""Finds what a working folder has checked out, from `.git/HEAD` and without git.
 
 Rules
   1. `.git` is a folder, or in a worktree or submodule a file that names one (`gitdir: …`). The folder may be any above.
-  2. Nothing is run, and only regular files are read, a few hundred bytes of each: the folder is untrusted.
+  2. Nothing is run, and only regular files are read, a few kilobytes of each: the folder is untrusted.
+
+Without `pathlib` (4 ms): the status line must start fast.
 """
 
 from __future__ import annotations
@@ -10,22 +12,19 @@ from __future__ import annotations
 import os
 import stat
 
-from unspool.display import clean_line
-
 _MAX_BYTES = 4096
-_MAX_NAME = 60
 _MAX_LEVELS = 64
-_REF = "ref: refs/heads/"
-_SHORT_HASH = 7
+_BRANCH = "ref: refs/heads/"
 
 
-def read_branch(folder: str) -> str | None:
-    """Return the branch that a folder is on, the beginning of the commit if it is on none; None outside of git."""
+def read_git_head(folder: str) -> tuple[str | None, str] | None:
+    """Return the branch of a folder and the first line of HEAD; no branch if it is on none; None outside of git."""
     place = os.path.abspath(folder)
     for _ in range(_MAX_LEVELS):
-        text = _read_head(f"{place.rstrip('/')}/.git")
-        if text is not None:
-            return _parse_head(text)
+        head = _read_head(f"{place.rstrip('/')}/.git")
+        if head is not None:
+            line = head.partition("\n")[0].strip()
+            return line.removeprefix(_BRANCH) if line.startswith(_BRANCH) else None, line
         parent = os.path.dirname(place)
         if parent == place:
             return None
@@ -44,14 +43,6 @@ def _read_head(git: str) -> str | None:
     target = link.removeprefix("gitdir:").strip()
     # A relative path is relative to the folder of the `.git` file.
     return _read_start(f"{os.path.join(os.path.dirname(git), target)}/HEAD")
-
-
-def _parse_head(head: str) -> str | None:
-    line = head.partition("\n")[0].strip()
-    if line.startswith(_REF):
-        return clean_line(line.removeprefix(_REF))[:_MAX_NAME] or None
-    is_hash = len(line) >= 40 and all(digit in "0123456789abcdef" for digit in line)
-    return line[:_SHORT_HASH] if is_hash else None
 
 
 def _read_start(path: str) -> str | None:
