@@ -52,6 +52,13 @@ def test_a_folder_of_claude_code_is_nobody_elses(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
+def test_a_file_with_the_name_of_the_project_folder_makes_no_folder_claude_codes(tmp_path: Path) -> None:
+    (tmp_path / "projects").write_text("a list of projects")
+    (tmp_path / "sessions/2026/11/18").mkdir(parents=True)
+    (tmp_path / "sessions/2026/11/18/rollout-x.jsonl").write_text("{}\n")
+    assert recognise(tmp_path) == ("codex", tmp_path)
+
+
 @pytest.mark.parametrize("program", LINES)
 def test_a_file_that_grows_is_read_on_whatever_its_pieces(program: str, tmp_path: Path) -> None:
     folder, data = make_folder(program, tmp_path), tmp_path / "data"

@@ -29,7 +29,7 @@ from unspool.files import MAX_SIDE_FILE, read_whole
 from unspool.format import Entry, format_timestamp, parse_version
 from unspool.graph import AgentClass, find_flaws
 from unspool.home import Home
-from unspool.paths import data_folder
+from unspool.paths import data_folder, is_config_folder
 from unspool.read import Finding, Kind, Report, Sighting, Tree, read_items, survey
 from unspool.store import StoreAccess, preferences
 from unspool.store.catalog import ArchivedSession, Comparison, ExpiringSession, StatsDifference, StoreCondition, health
@@ -118,7 +118,7 @@ def _find_status_lines(roots: Iterable[Path]) -> dict[str, str]:
 
     found = {}
     for root in roots:
-        if not (root / "projects").is_dir():
+        if not is_config_folder(root):
             continue
         path = root / "settings.json"
         try:

@@ -13,7 +13,14 @@ import click
 
 from unspool.display import clean_line
 from unspool.errors import UsageError, conflicting_options
-from unspool.paths import absolute_path, config_folder, data_folder, drop_nested, resolve_existing
+from unspool.paths import (
+    absolute_path,
+    config_folder,
+    data_folder,
+    drop_nested,
+    is_config_folder,
+    resolve_existing,
+)
 
 if TYPE_CHECKING:
     from unspool.read import Skipped
@@ -134,7 +141,7 @@ def session_argument(**attributes: Any) -> Callable[[Command], Command]:
 
 def translate_folder(root: Path) -> tuple[Path, list[Skipped]]:
     """Return the folder to read for a folder, and what could not be read of it: another agent's is translated first."""
-    if os.path.isdir(root / "projects"):  # noqa: PTH112  start-up: almost every folder is Claude Code's
+    if is_config_folder(root):  # start-up: almost every folder is, and needs no reader of other agents
         return root, []
     from unspool import other_agents
 

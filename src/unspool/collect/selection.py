@@ -57,8 +57,6 @@ OPTIONAL: Final[Mapping[str, str]] = MappingProxyType(
 """Kinds that are collected only on request, by the word for `--with`."""
 
 _LINES = frozenset(kind.value for kind in LINE_KINDS)
-_COLUMNS = """path, kind, project, session_id, agent_id, generation, size, modified, inode, device, offset, head,
-    boundary, archived, gone, home_id"""
 
 
 class SelectionRules(NamedTuple):
@@ -115,6 +113,9 @@ class CollectCandidate(NamedTuple):
         if self.is_lines:
             return f"{self.generation}:{self.offset}:{self.head.hex()}:{self.boundary.hex()}"
         return f"{self.size}:{self.modified}:{self.inode}"
+
+
+_COLUMNS = ", ".join((*CollectCandidate._fields[:-1], "home_id"))
 
 
 def find_candidates(database: sqlite3.Connection, roots: Roots, rules: SelectionRules) -> list[CollectCandidate]:

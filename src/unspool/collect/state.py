@@ -36,12 +36,11 @@ from unspool.collect.segments import (
 )
 from unspool.errors import Refused, UnspoolError
 from unspool.files import LockTaken, create_private_file, hold_lock
-from unspool.store import transaction, translate_errors
+from unspool.store import open_side_database, transaction, translate_errors
 from unspool.store.archive import decompress_at_most
 
 NAME, LOCK = "collect.db", "collect.lock"
 VERSION = 2
-_PATIENCE = 60.0
 _FREE = 4 * 1024 * 1024
 """Bytes of free pages that are kept for the next segments."""
 
@@ -450,27 +449,13 @@ def collector_lock(folder: Path) -> Iterator[None]:
 
 
 def _open(folder: Path) -> sqlite3.Connection:
-    path = create_private_file(folder, NAME)
-    database = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
-    # Segments are large; the page size only counts before the first table is made.
-    database.execute("PRAGMA page_size = 32768")
-    database.execute("PRAGMA journal_mode = WAL")
-    # Not NORMAL: what was sent must be on disk here even after a power failure.
-    database.execute("PRAGMA synchronous = FULL")
-    version = database.execute("PRAGMA user_version").fetchone()[0]
-    if version < VERSION:
-        name = "state.sql" if version == 0 else "state_upgrade.sql"
-        script = Path(__file__).with_name(name).read_text("utf-8")
-        with transaction(database):
-            # Asked again inside the transaction: another process may have made the tables meanwhile.
-            if database.execute("PRAGMA user_version").fetchone()[0] == version:
-                for statement in script.split(";\n"):
-                    database.execute(statement)
-                database.execute(f"PRAGMA user_version = {VERSION}")
-    elif version > VERSION:
-        database.close()
-        raise Refused(f"`{path}` was created by a newer version of unspool", hint="upgrade unspool")
-    return database
+    # Durable: what was sent must be on disk here even after a power failure. Pages are large because segments are.
+    return open_side_database(folder / NAME, VERSION, _load_statements, durable=True, page_size=32768)
+
+
+def _load_statements(version: int) -> list[str]:
+    name = "state.sql" if version == 0 else "state_upgrade.sql"
+    return Path(__file__).with_name(name).read_text("utf-8").split(";\n")
 
 
 @contextmanager

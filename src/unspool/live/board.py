@@ -29,7 +29,6 @@ from unspool.live.process_registry import ProcessRegistry, process_rank
 from unspool.live.session_files import (
     SessionFileName,
     find_session_files,
-    is_folder,
     parse_session_path,
     projects_folder,
     read_last_time,
@@ -53,7 +52,7 @@ from unspool.live.state.model import (
 from unspool.live.state.rows import BoardRow, row_sort_key
 from unspool.live.state.status import SessionState, status_at
 from unspool.live.state.verdict import LONG_AGO, REGISTRATION_GRACE, Evidence, board_group, decide, is_later
-from unspool.paths import project_name
+from unspool.paths import is_config_folder, project_name
 from unspool.read import Skipped, Stamp, find_config_folder
 
 DEFAULT_RECENT = LONG_AGO
@@ -79,7 +78,7 @@ class BoardFolder:
     """One of the folders of a board: its session files, its process registry and its settings."""
 
     def __init__(self, root: Path, registry: Path | None = None) -> None:
-        config = root if is_folder(root / "projects") else find_config_folder(root) or root
+        config = root if is_config_folder(root) else find_config_folder(root) or root
         self.root, self.config, self.projects = root, config, projects_folder(root)
         self.registry = registry or config / "sessions"
         self.processes, self.settings = ProcessRegistry(self.registry), ApprovalSettings(config)

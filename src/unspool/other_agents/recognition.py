@@ -8,8 +8,8 @@
 | pi         | `~/.pi`, `~/.pi/agent`      | `sessions/--<folder>--/<time>_<id>.jsonl`                   |
 
 Rules
-  1. A folder with `projects` in it is Claude Code's, and is looked at no further. A part of an agent's folder, and one
-     of its files, are recognised as well.
+  1. A folder with a folder `projects` in it is Claude Code's (`is_config_folder`), and is looked at no further. A part
+     of an agent's folder, and one of its files, are recognised as well.
   2. Links are not followed. Nothing is opened: names decide, and of a file alone the name of its folder.
 """
 
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from unspool.errors import Refused
+from unspool.paths import is_config_folder
 
 if TYPE_CHECKING:
     from unspool.read import Skipped
@@ -66,12 +67,13 @@ def find_program(path: Path | str) -> str | None:
 
 def recognise(root: Path) -> AgentFolder | None:
     """Return the agent that a folder or file belongs to; None if it is Claude Code's or nobody's."""
+    if is_config_folder(root):  # most are: they cost one look
+        return None
     names = _list(root)
     if names is None:
         program = _recognise_file(root)
         return AgentFolder(program, root) if program else None
-    # Most folders are Claude Code's: they cost one look.
-    if "projects" in names or find_program(root):
+    if find_program(root):
         return None
     program = next((program for program in PROGRAMS if _holds(program, root, names)), None)
     return AgentFolder(program, root) if program else None
@@ -82,7 +84,6 @@ def translate_folder(root: Path, data_folder: Path) -> tuple[Path, list[Skipped]
 
     That of another agent is brought up to date first; any other folder is returned as it is.
     """
-    # Most folders are Claude Code's: they cost one look.
     folder = recognise(root)
     if folder is None:
         return root, []

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from unspool.store.access import StoreAccess
     from unspool.store.answer_rows import PriceLookup, response_cells, response_from_cells
     from unspool.store.database import (
-        IN_FOLDER, STORE, Roots, folder_parameters, is_locked, list_roots, locked, open_archive, open_store,
-        transaction, translate_errors,
+        IN_FOLDER, STORE, Roots, folder_parameters, is_locked, list_roots, locked, open_archive,
+        open_side_database, open_store, transaction, translate_errors,
     )
     from unspool.store.preferences import Preferences
     from unspool.store.removal import (
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 __all__ = [
     "IN_FOLDER", "STORE", "Preferences", "PriceLookup", "RemovalReport", "RemovalScope", "Roots", "StoreAccess",
     "compact_databases", "find_left", "folder_parameters", "is_locked", "list_roots", "locked", "open_archive",
-    "open_store", "preferences", "read_archived", "remove_from_store", "response_cells", "response_from_cells",
-    "start_workers", "transaction", "translate_errors", "user_annotations", "wait_for",
+    "open_side_database", "open_store", "preferences", "read_archived", "remove_from_store", "response_cells",
+    "response_from_cells", "start_workers", "transaction", "translate_errors", "user_annotations", "wait_for",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "access": "StoreAccess",
     "answer_rows": "PriceLookup response_cells response_from_cells",
     "database":
-        "IN_FOLDER STORE Roots folder_parameters is_locked list_roots locked open_archive open_store "
-        "transaction translate_errors",
+        "IN_FOLDER STORE Roots folder_parameters is_locked list_roots locked open_archive "
+        "open_side_database open_store transaction translate_errors",
     "preferences": "Preferences",
     "removal": "RemovalReport RemovalScope compact_databases find_left read_archived remove_from_store",
     "worker_processes": "start_workers wait_for",

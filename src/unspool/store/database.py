@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from unspool.errors import Refused, Unreadable, UnspoolError, Unwritable
-from unspool.files import LockTaken, hold_lock, make_data_folder, raise_unwritable
+from unspool.files import LockTaken, create_private_file, hold_lock, make_data_folder, raise_unwritable
 
 STORE, ARCHIVE, LOCK = "store.db", "archive.db", "sync.lock"
 VERSIONS: Final = {STORE: 7, ARCHIVE: 1}
@@ -55,6 +55,7 @@ the first folder by itself, because nearly always there is no other and SQLite p
 Roots: TypeAlias = Path | Sequence[Path]
 """A folder or file that is read, or several, of which none lies in another."""
 
+_SIDE_TIMEOUT = 60.0
 _MIN_FREE_BYTES = 128 * 1024
 _REBUILD = "rebuild it with `unspool sync --rebuild`, or read the files with `--no-store`"
 _ELSEWHERE = "set `$UNSPOOL_HOME` to another folder, or read the files with `--no-store`"
@@ -177,6 +178,32 @@ def _open(
             database.close()
             raise Unreadable(f"the store in `{folder}` is damaged: unknown schema {version}", hint=_REBUILD)
         _migrate(database, name, version)
+    return database
+
+
+def open_side_database(
+    path: Path, version: int, load_statements: Callable[[int], Iterable[str]], *, durable: bool, page_size: int = 4096
+) -> sqlite3.Connection:
+    """Open a database that is no part of the store, beside it; its tables are brought to a version.
+
+    `load_statements` returns what makes the tables of an earlier version (0: none) those of today. A newer database is
+    refused. Errors of SQLite are left to the caller, who knows what the database is for.
+    """
+    database = sqlite3.connect(create_private_file(path.parent, path.name), timeout=_SIDE_TIMEOUT, isolation_level=None)
+    database.execute(f"PRAGMA page_size = {page_size}")  # counts only before the first table is made
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+    found = _read_version(database)
+    if found > version:
+        database.close()
+        raise Refused(f"`{path}` was created by a newer version of unspool", hint="upgrade unspool")
+    if found < version:
+        with transaction(database):
+            # Asked again inside the transaction: another process may have made the tables meanwhile.
+            if _read_version(database) == found:
+                for statement in load_statements(found):
+                    database.execute(statement)
+                database.execute(f"PRAGMA user_version = {version}")
     return database
 
 

@@ -19,12 +19,11 @@ from typing import Final, NamedTuple
 
 from unspool.errors import Refused, Unreadable
 from unspool.files import LockTaken, create_private_file, hold_lock
-from unspool.store import transaction
+from unspool.store import open_side_database, transaction
 
 NAME: Final = "otlp.db"
 LOCK: Final = "otlp.lock"
 VERSION: Final = 1
-_PATIENCE: Final = 60.0
 _TABLES: Final = (
     "CREATE TABLE targets (id INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE)",
     """CREATE TABLE sessions (target_id INTEGER, session BLOB, fingerprint BLOB NOT NULL,
@@ -85,33 +84,17 @@ def session_key(session_id: str) -> bytes:
 @contextmanager
 def open_positions(folder: Path, identity: str) -> Iterator[SentPositions]:
     """Open what a receiver has confirmed, and keep other processes from sending meanwhile."""
-    create_private_file(folder, NAME)
     try:
         with hold_lock(create_private_file(folder, LOCK), timeout=0), ExitStack() as stack:
             with _translated(folder):
-                database = _open(folder / NAME)
+                # Not durable: what is lost with the power is sent again.
+                database = open_side_database(folder / NAME, VERSION, lambda _: _TABLES, durable=False)
                 stack.callback(database.close)
                 database.execute("INSERT OR IGNORE INTO targets (identity) VALUES (?)", (identity,))
                 (target,) = database.execute("SELECT id FROM targets WHERE identity = ?", (identity,)).fetchone()
             yield SentPositions(database, target, folder)
     except LockTaken:
         raise Refused("another unspool process is sending telemetry", hint="wait until it has finished") from None
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = NORMAL")  # what is lost with the power is sent again
-    version = database.execute("PRAGMA user_version").fetchone()[0]
-    if version == 0:
-        with transaction(database):
-            for statement in _TABLES:
-                database.execute(statement)
-            database.execute(f"PRAGMA user_version = {VERSION}")
-    elif version > VERSION:
-        database.close()
-        raise Refused(f"`{path}` was created by a newer version of unspool", hint="upgrade unspool")
-    return database
 
 
 @contextmanager
