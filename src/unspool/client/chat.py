@@ -22,6 +22,7 @@ from msgspec import UNSET
 from unspool.client import events
 from unspool.client.background_tasks import format_task_notification
 from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
+from unspool.client.hooks.answers import AgentVerdict
 from unspool.client.loop.agent import ChatAgent, ChatDependencies, Services
 from unspool.client.loop.agent_hooks import TypedCommand
 from unspool.client.loop.inbox import Emit, Interrupted, ListenerFailed
@@ -107,6 +108,7 @@ class Chat:
             backups=self._backups,
             background_usage=self._background_usage,
             run_subagent=run_subagent,
+            run_hook_agent=_run_hook_agent,
             take_background_events=self._take_background_events,
             after_boundary=self.restate,
         )
@@ -301,6 +303,7 @@ class Chat:
         await self.agent.queue.stop()
         if self._session_source is None:
             await self.agent.hooks.on_session_end(reason)
+        await self.services.hooks.stop()
         await self.context.tasks.stop()
         await self.services.mcp.close()
         while self._background_usage:
@@ -390,11 +393,19 @@ class Chat:
         for task in self.context.tasks.take_ended():
             self.transcript.write_user(format_task_notification(task))
             self.agent.queue.emit(events.TaskEnded(id=task.id, status=task.status, description=task.description))
+        self.agent.hooks.write_late()
 
     def _read_entries(self) -> tuple[Entry, ...]:
         from unspool.client.session.resume import read_entries
 
         return read_entries(self.path)
+
+
+async def _run_hook_agent(agent: ChatAgent, instructions: str, prompt: str, model: str) -> AgentVerdict:
+    # Imported here: most chats have no such hook.
+    from unspool.client.loop.hook_agent import run_hook_agent
+
+    return await run_hook_agent(agent, instructions, prompt, model)
 
 
 def _make_transcript(path: Path, root: Path, runtime: ChatRuntime, resumed: ResumedSession | None) -> Transcript:

@@ -247,16 +247,6 @@ def test_a_command_with_arguments_is_read_by_no_shell(chat: Chat, place: Place) 
     assert [path.name for path in place.work.iterdir()] == ["$(touch no); a b"]
 
 
-def test_fields_that_are_not_obeyed_are_said(tmp_path: Path) -> None:
-    hook = {"type": "command", "command": "true", "asyncRewake": True, "async": True}
-    loaded = load_hooks([HookSource("user", {"hooks": {"Stop": [{"hooks": [hook]}]}})], HookServices({}, tmp_path))
-    (problem,) = loaded.problems
-    assert (
-        problem
-        == "a `Stop` hook of the user settings: `async` and `asyncRewake` are not supported, the hook runs without"
-    )
-
-
 def test_events_that_never_happen_are_named_with_the_reason(tmp_path: Path) -> None:
     loaded = load_hooks(
         [HookSource("user", {"hooks": {"WorktreeCreate": [], "Nonsense": []}})], HookServices({}, tmp_path)

@@ -10,13 +10,15 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from unspool.client.tool_result import Json
 
+_ASYNC = re.compile(r'\{\s*"async"\s*:\s*true\s*(?:,\s*"asyncTimeout"\s*:\s*\d+\s*)?\}')
 _NOT_STARTED = (126, 127)
 _MAX_SHOWN = 300
 _MISPLACED = frozenset({"permissionDecision", "updatedInput", "behavior"})
@@ -59,6 +61,19 @@ class HookAnswer(msgspec.Struct, frozen=True, rename="camel"):
         return self.hook_specific_output or EventOutput()
 
 
+class AgentVerdict(NamedTuple):
+    """What an agent that judged an event has found."""
+
+    ok: bool = False
+    reason: str = ""
+    failure: str | None = None
+    """Why it found nothing."""
+
+
+RunHookAgent: TypeAlias = Callable[[str, str, str], Awaitable[AgentVerdict]]
+"""Called with instructions, a prompt and a model."""
+
+
 class HookCall(NamedTuple):
     """One call of a hook."""
 
@@ -69,6 +84,8 @@ class HookCall(NamedTuple):
     """Of the tool call that it is about."""
     messages: Sequence[Json] = ()
     """The conversation, for the end of a turn."""
+    run_agent: RunHookAgent | None = None
+    """Runs an agent that judges the event; None: none can be run."""
 
 
 class HookReply(NamedTuple):
@@ -91,11 +108,13 @@ class HookReply(NamedTuple):
     """Why the turn ends, where a hook that blocks ends it too."""
     usages: tuple[tuple[str | None, Json], ...] = ()
     """The models that it asked, each with the usage of the response."""
+    is_told: bool = True
+    """Whether output that is no JSON is told to the model, for events where that is so."""
 
     @property
     def text(self) -> str:
-        """What it printed that is no JSON."""
-        return "" if self.stdout.lstrip().startswith("{") else self.stdout.strip()
+        """What it printed that is no JSON, if that counts."""
+        return "" if not self.is_told or self.stdout.lstrip().startswith("{") else self.stdout.strip()
 
 
 def parse_answer(value: object, event: str) -> HookAnswer | str:
@@ -135,4 +154,8 @@ def parse_exit(event: str, exit_code: int, stdout: str, stderr: str) -> HookRepl
     if exit_code != 0:
         return reply._replace(error=f"Failed with non-blocking status code: {said or 'No stderr output'}")
     text = stdout.strip()
+    first, _, rest = text.partition("\n")
+    # A hook may say that its answer comes later. It was waited for, so the answer is there.
+    if first.startswith("{") and _ASYNC.fullmatch(first.strip()):
+        reply, text = reply._replace(stdout=rest), rest.strip()
     return parse_output(event, reply, text) if text.startswith("{") else reply

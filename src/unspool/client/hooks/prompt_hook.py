@@ -97,13 +97,7 @@ class PromptHook:
         return reply._replace(milliseconds=round((time.monotonic() - began) * 1000), usages=usages)
 
     def _request(self, call: HookCall) -> Json:
-        is_end = call.event in _ENDINGS
-        data = msgspec.json.encode(call.input).decode()[:_MAX_EVENT_CHARACTERS]
-        text = self.label.replace(_ARGUMENTS, data)
-        if _ARGUMENTS not in self.label:
-            text = f"{text}\n\nARGUMENTS: {data}"
-        if is_end:
-            text = f"<conversation>\n{_render_end(call.messages)}\n</conversation>\n\nThe condition: {text}"
+        is_end, text = call.event in _ENDINGS, fill_prompt(self.label, call)
         return {
             "model": self._model_name,
             "max_tokens": _ANSWER_TOKENS,
@@ -126,6 +120,17 @@ class PromptHook:
         reason = judgement.reason.strip() or "the condition does not hold"
         ends_turn = event not in _ENDINGS and not self._keeps_turn
         return HookReply(blocked=reason, stops=reason if ends_turn else None)
+
+
+def fill_prompt(prompt: str, call: HookCall) -> str:
+    """Return the prompt of a hook with the event in it; at the end of a turn, after the conversation."""
+    data = msgspec.json.encode(call.input).decode()[:_MAX_EVENT_CHARACTERS]
+    text = prompt.replace(_ARGUMENTS, data)
+    if _ARGUMENTS not in prompt:
+        text = f"{text}\n\nARGUMENTS: {data}"
+    if call.event in _ENDINGS:
+        text = f"<conversation>\n{_render_end(call.messages)}\n</conversation>\n\nThe condition: {text}"
+    return text
 
 
 def _render_end(messages: Sequence[Json]) -> str:

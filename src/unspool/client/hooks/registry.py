@@ -5,7 +5,9 @@ Rules
   2. `PreToolUse` and `PermissionRequest` fail closed: a hook that gives no answer denies the call. Claude Code 2.1.325
      lets the call run after a timeout, a missing program or nonsense (measured). `onFailure: continue` does so here.
   3. A hook of a kind that is not supported gives no answer, so it denies where it could have denied.
-  4. Each call leaves an attachment about its outcome, as Claude Code writes it, but for those that a reader would send
+  4. A hook that is not waited for (`async`) changes nothing about its event. What it tells the model is told with the
+     next request; one that wakes (`asyncRewake`) may also begin a turn. What still runs ends with the chat.
+  5. Each call leaves an attachment about its outcome, as Claude Code writes it, but for those that a reader would send
      to the model: that text stands on a line that every version sends (`loop/agent_hooks.py`).
 """
 
@@ -14,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from unspool.client.hooks.answers import HookCall, HookReply
 from unspool.client.hooks.event_names import GUARD_EVENTS
@@ -27,6 +29,8 @@ _PLAIN_TEXT_EVENTS = frozenset({"SessionStart", "UserPromptSubmit"})
 """The events whose plain output the model is told."""
 _NAMES = re.compile(r"[A-Za-z0-9_|]+")
 _ORDER = ("deny", "ask", "allow")
+HookTiming: TypeAlias = Literal["waited", "beside", "wakes"]
+"""Whether an event waits for a hook; `wakes`: it does not, and an exit code of 2 wakes the model."""
 
 
 class Hook(Protocol):
@@ -68,6 +72,7 @@ class RegisteredHook(NamedTuple):
     """`continue` or `block`, where it is said."""
     condition: CallCondition | None = None
     """The calls that it is called for, where it says so."""
+    timing: HookTiming = "waited"
 
     def matches(self, subject: str) -> bool:
         """Tell whether the hook is called for a tool, or for whatever else the event is about."""
@@ -121,6 +126,12 @@ class HookRegistry:
     def __init__(self, hooks: Iterable[RegisteredHook] = (), new_id: Callable[[], str] = str) -> None:
         self._hooks = [*hooks]
         self._new_id = new_id
+        self._beside: set[asyncio.Task[None]] = set()
+        """The calls that run beside the turn."""
+        self._late: list[HookVerdict] = []
+        """What such calls said that nobody has taken."""
+        self._is_woken = False
+        self._listeners: list[Callable[[], None]] = []
 
     def add(self, hooks: Iterable[RegisteredHook]) -> None:
         """Add hooks: those that a program registers when it connects."""
@@ -140,15 +151,66 @@ class HookRegistry:
         chosen = [
             hook for hook in self._hooks if hook.event == event and hook.matches(subject) and hook.is_wanted(call)
         ]
+        name = f"{event}:{subject}" if subject else event
+        # At the end of a session there is nothing beside which a hook could run.
+        beside = [hook for hook in chosen if hook.timing != "waited" and event != "SessionEnd"]
+        for hook in beside:
+            task = asyncio.ensure_future(self._run_beside(hook, call, name))
+            self._beside.add(task)
+            task.add_done_callback(self._beside.discard)
+        chosen = [hook for hook in chosen if hook not in beside]
         if not chosen:
             return HookVerdict()
         replies = await asyncio.gather(*(_call(hook, call, most_seconds) for hook in chosen))
-        name = f"{event}:{subject}" if subject else event
         parts = [
             _judge(hook, reply, name, call.call_id or self._new_id())
             for hook, reply in zip(chosen, replies, strict=True)
         ]
         return _merge(parts)
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call a function whenever a hook that ran beside the turn has said something."""
+        self._listeners.append(listener)
+
+    @property
+    def wakes(self) -> bool:
+        """Whether a hook wants the model to be told now what it said, and nobody has taken it."""
+        return self._is_woken
+
+    def take_late(self) -> list[HookVerdict]:
+        """Return what hooks that ran beside the turn have said since the last call."""
+        late, self._late, self._is_woken = self._late, [], False
+        return late
+
+    async def stop(self) -> None:
+        """End the hooks that run beside the turn."""
+        tasks = [*self._beside]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run_beside(self, hook: RegisteredHook, call: HookCall, name: str) -> None:
+        reply = await hook.hook.call(call)
+        verdict = _judge(hook, reply, name, call.call_id or self._new_id())
+        wakes = hook.timing == "wakes" and reply.blocked is not None
+        self._late.append(_as_late(verdict, name, reply, wakes=wakes))
+        self._is_woken = self._is_woken or wakes
+        for listener in self._listeners:
+            listener()
+
+
+def _as_late(verdict: HookVerdict, name: str, reply: HookReply, *, wakes: bool) -> HookVerdict:
+    """Return what is left of the verdict of a hook whose event has gone on without it."""
+    contexts, notices, refusal = verdict.contexts, verdict.notices, verdict.reason or "\n".join(verdict.blocks)
+    if wakes:
+        contexts = (f"{name} hook feedback:\n{reply.blocked or ''}",)
+    elif verdict.permission == "deny" or verdict.blocks:
+        contexts = ()
+        if reply.failure is None:
+            notices = (*notices, f"{name} hook: {refusal.strip()} (it is `async`, so nothing was held up)")
+    if message := reply.answer.system_message:
+        contexts = (*contexts, message)  # Claude Code 2.1.327 tells it to the model as well
+    return HookVerdict(contexts=contexts, records=verdict.records, notices=notices, usages=verdict.usages)
 
 
 async def _call(registered: RegisteredHook, call: HookCall, most_seconds: float | None) -> HookReply:

@@ -4,8 +4,9 @@ Rules
   1. Hooks of all settings files run. Those of a folder run only if it is trusted: its files are not read otherwise.
   2. What is wrong with a hook is reported. Where it could have denied a call, it denies: a guard that was misspelt must
      not be missing in silence.
-  3. A hook is a command, an HTTP request, or a question to a model. The last is possible only for events that Claude
-     Code asks models about; `SessionStart` hooks are commands, as there.
+  3. A hook is a command, an HTTP request, a call of a tool of an MCP server, or a question to a model or an agent. The
+     last two are possible only for events that Claude Code asks models about; `SessionStart` hooks are commands, as
+     there.
   4. `disableAllHooks` acts in the user's own file. In that of a folder it switches off the folder's own hooks only.
 """
 
@@ -17,19 +18,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unspool.client.hooks.command_hook import CommandHook
 from unspool.client.hooks.event_names import EVENTS, GUARD_EVENTS, JUDGED_EVENTS, why_absent
-from unspool.client.hooks.registry import Hook, RegisteredHook, UnsupportedHook
+from unspool.client.hooks.registry import Hook, HookTiming, RegisteredHook, UnsupportedHook
 from unspool.client.tool_result import Json
 
 if TYPE_CHECKING:
     from unspool.client.hooks.condition import CallCondition
+    from unspool.client.hooks.server_tool_hook import CallServerTool
     from unspool.client.protocols import Model
 
+_MAX_NAME = 80
 DEFAULT_TIMEOUT = 600.0
 """In seconds, as Claude Code 2.1.325 has it for commands."""
 PROMPT_TIMEOUT = 30.0
 """In seconds, of the answer of a model, as Claude Code 2.1.327 has it."""
-_IGNORED = ("async", "asyncRewake")
-"""Fields without which a hook is waited for."""
+AGENT_TIMEOUT = 60.0
+"""In seconds, of an agent, as Claude Code 2.1.327 has it."""
 
 
 class HookSource(NamedTuple):
@@ -49,6 +52,10 @@ class HookServices(NamedTuple):
     """What answers the questions of hooks; None: nothing does."""
     model_name: str = ""
     """The model that is asked where neither the hook nor the environment names one."""
+    interactive: bool = False
+    """Whether a user is at a terminal."""
+    call_server_tool: CallServerTool | None = None
+    """Calls a tool of an MCP server; None: there are no servers."""
 
 
 class LoadedHooks(NamedTuple):
@@ -97,7 +104,13 @@ def _parse_hooks(source: HookSource, problems: list[str], reader: _HookReader) -
                 condition = _parse_condition(event, fields.get("if"), source, reader.services, problems)
                 on_failure = fields.get("onFailure")
                 on_failure = on_failure if isinstance(on_failure, str) else None
-                yield RegisteredHook(event, hook, matcher, on_failure, condition)
+                timing = reader.choose_timing(fields, hook)
+                if timing != "waited" and event in GUARD_EVENTS:
+                    words = (
+                        f"a `{event}` hook of the {source.name} settings cannot deny: it is not waited for (`async`)"
+                    )
+                    problems.append(words)
+                yield RegisteredHook(event, hook, matcher, on_failure, condition, timing)
 
 
 def _parse_condition(
@@ -155,14 +168,16 @@ class _HookReader(NamedTuple):
     def parse(self, event: str, member: Any) -> tuple[Hook, str | None]:
         """Return a hook, and what is wrong with it."""
         made = self._make_hook(event, member)
-        if isinstance(made, str):
-            return UnsupportedHook("hook", made), made
-        ignored = [f"`{key}`" for key in _IGNORED if isinstance(member, dict) and member.get(key)]
-        said = " and ".join(ignored)
-        return (
-            made,
-            f"{said} {'is' if len(ignored) == 1 else 'are'} not supported, the hook runs without" if said else None,
-        )
+        return (UnsupportedHook("hook", made), made) if isinstance(made, str) else (made, None)
+
+    def choose_timing(self, member: Mapping[Any, Any], hook: Hook) -> HookTiming:
+        """Return when the answer of a hook counts: only commands can run beside the turn, as in Claude Code."""
+        if not isinstance(hook, CommandHook):
+            return "waited"
+        # Without a user at a terminal nobody can be woken: Claude Code 2.1.327 waits for such a hook with `-p`.
+        if member.get("asyncRewake") is True:
+            return "wakes" if self.services.interactive else "waited"
+        return "beside" if member.get("async") is True else "waited"
 
     def _make_hook(self, event: str, member: Any) -> Hook | str:
         """Return a hook, or in words why it cannot be called."""
@@ -180,8 +195,13 @@ class _HookReader(NamedTuple):
                 return self._make_http(event, url.strip(), rest)
             case {"type": "prompt", "prompt": str(prompt), **rest} if prompt.strip():
                 return self._make_prompt(event, prompt, rest)
-            case {"type": "command" | "http" | "prompt" as kind}:
-                return f"it has no {'url' if kind == 'http' else kind}"
+            case {"type": "agent", "prompt": str(prompt), **rest} if prompt.strip():
+                return self._make_agent(event, prompt, rest)
+            case {"type": "mcp_tool", "server": str(server), "tool": str(tool), **rest} if server and tool:
+                return self._make_server_tool(event, server, tool, rest)
+            case {"type": "command" | "http" | "prompt" | "agent" | "mcp_tool" as kind}:
+                missing = {"http": "url", "agent": "prompt", "mcp_tool": "server or no tool"}
+                return f"it has no {missing.get(kind, kind)}"
             case {"type": str(kind)}:
                 return f"hooks of the type `{kind[:40]}` are not supported"
             case _:
@@ -203,6 +223,28 @@ class _HookReader(NamedTuple):
         return HttpHook(
             url, seconds, headers, self.services.environment, variables=allowed, allowed_urls=self.limits.urls
         )
+
+    def _make_server_tool(self, event: str, server: str, tool: str, rest: Mapping[Any, Any]) -> Hook | str:
+        if event == "SessionStart":
+            return "a hook for the start of a session has to be a command"
+        input = rest.get("input")
+        if input is not None and not isinstance(input, dict):
+            return "its `input` is not an object"
+        if self.services.call_server_tool is None:
+            return f"there is no MCP server `{server[:_MAX_NAME]}`"
+        from unspool.client.hooks.server_tool_hook import ServerToolHook
+
+        seconds = _parse_timeout(rest.get("timeout"), DEFAULT_TIMEOUT)
+        return ServerToolHook(server, tool, input or {}, seconds, self.services.call_server_tool)
+
+    def _make_agent(self, event: str, prompt: str, rest: Mapping[Any, Any]) -> Hook | str:
+        if event not in JUDGED_EVENTS:
+            return f"hooks of the type `agent` are not possible for `{event}`"
+        from unspool.client.hooks.agent_hook import AgentHook
+        from unspool.client.hooks.prompt_hook import choose_model
+
+        model_name = choose_model(rest.get("model"), self.services.environment, self.services.model_name)
+        return AgentHook(prompt, _parse_timeout(rest.get("timeout"), AGENT_TIMEOUT), model_name)
 
     def _make_prompt(self, event: str, prompt: str, rest: Mapping[Any, Any]) -> Hook | str:
         if event not in JUDGED_EVENTS:

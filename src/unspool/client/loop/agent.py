@@ -11,6 +11,7 @@ Agent
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -20,6 +21,7 @@ from unspool.client import events
 from unspool.client.command_sandbox import CommandSandbox
 from unspool.client.compaction.token_window import TokenWindow
 from unspool.client.config import ChatRuntime, ChatSettings, TurnLimits
+from unspool.client.hooks.answers import AgentVerdict
 from unspool.client.hooks.registry import HookRegistry
 from unspool.client.loop.agent_hooks import AgentHooks
 from unspool.client.loop.compaction_policy import CompactionPolicy
@@ -86,6 +88,8 @@ class ChatDependencies(NamedTuple):
     background_usage: list[UsageSums]
     """What background agents have used and no turn has counted yet."""
     run_subagent: Callable[[ChatAgent, AgentTask, str], Awaitable[ToolOutcome]]
+    run_hook_agent: Callable[[ChatAgent, str, str, str], Awaitable[AgentVerdict]]
+    """Called with an agent, instructions, a prompt and a model: has another agent judge an event of that one."""
     take_background_events: Callable[[], None]
     """Writes and emits what has happened in the background; for the session's own agent."""
     after_boundary: Callable[[], None]
@@ -144,6 +148,7 @@ class ChatAgent:
             queue=self.queue,
             agent_type=definition.name if definition else None,
             add_usage=self.usage.add,
+            run_agent=partial(shared.run_hook_agent, self),
         )
         self.compaction = CompactionPolicy(
             window=services.make_window(model, settings.window),
@@ -186,6 +191,11 @@ class ChatAgent:
             usage=self.usage,
             hooks=self.hooks,
         )
+
+    def add_tool(self, tool: Tool) -> None:
+        """Give this agent a tool of its own."""
+        self.tools = (*self.tools, tool)
+        self._tools_by_name[tool.name] = tool
 
     def set_model(self, model: str) -> None:
         """Continue with another model."""

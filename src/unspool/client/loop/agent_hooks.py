@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from unspool.client import events
-from unspool.client.hooks.answers import HookCall
+from unspool.client.hooks.answers import HookCall, RunHookAgent
 from unspool.client.hooks.registry import HookRegistry, HookVerdict
 from unspool.client.loop.inbox import EventQueue, JobEnded
 from unspool.client.session.transcript import Transcript
@@ -67,6 +67,8 @@ class AgentHooks:
     """Of a subagent."""
     add_usage: Callable[[str | None, Json], object]
     """Called with each model that hooks asked, and the usage of its response."""
+    run_agent: RunHookAgent
+    """Has an agent judge an event."""
 
     async def before_call(self, tool: str, input: Json, call_id: str) -> HookVerdict:
         """Run the `PreToolUse` hooks of a call."""
@@ -169,6 +171,11 @@ class AgentHooks:
         if verdict.contexts:
             self.transcript.write_meta([{"type": "text", "text": as_reminder(text)} for text in verdict.contexts])
 
+    def write_late(self) -> None:
+        """Write what hooks that ran beside the turn have said since the last call."""
+        for verdict in self.registry.take_late():
+            self.write(verdict)
+
     def _write_records(self, verdict: HookVerdict) -> None:
         for record in verdict.records:
             self.transcript.write_attachment(record)
@@ -196,7 +203,8 @@ class AgentHooks:
         """Run hooks from inside a job; what they leave is written by the turn that takes the event."""
         if not self.registry.has(event):
             return HookVerdict()
-        verdict = await self._run(HookCall(event, self._input(event, fields), call_id), subject)
+        call = HookCall(event, self._input(event, fields), call_id, run_agent=self.run_agent)
+        verdict = await self._run(call, subject)
         if verdict.records or verdict.notices:
             self.queue.put(events.HookReported(records=verdict.records, notices=verdict.notices))
         return verdict
@@ -206,8 +214,8 @@ class AgentHooks:
         if not self.registry.has(event):
             return HookVerdict()
         messages = self.transcript.conversation.messages if event in ("Stop", "SubagentStop") else ()
-        work = self._run(HookCall(event, self._input(event, fields), None, messages), subject)
-        return await self._wait_for(work)
+        call = HookCall(event, self._input(event, fields), None, messages, self.run_agent)
+        return await self._wait_for(self._run(call, subject))
 
     async def _watch(self, event: str, subject: str, fields: Json) -> None:
         """Run hooks that only watch, where no turn runs any more."""

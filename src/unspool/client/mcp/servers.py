@@ -176,6 +176,10 @@ class McpServers:
         """Return the contents of a resource; a `ServerEnded` says why there are none."""
         return await self._find(server).read_resource(uri)
 
+    async def call_tool(self, server: str, tool: str, input: Json) -> Json:
+        """Call a tool by the server's own name of it; a `ServerEnded` says why there is no result."""
+        return await self._find(server).call_tool(tool, input, lambda fields: None)
+
     async def get_prompt(self, name: str, words: list[str]) -> list[Json]:
         """Return the messages of a prompt, whose arguments are given in their order."""
         for one in self._running():

@@ -129,7 +129,11 @@ def _load_documents(settings: ChatSettings, runtime: ChatRuntime, *, trusted: bo
 
 
 def _load_hooks(
-    documents: list[HookSource], plugins: Sequence[Plugin], runtime: ChatRuntime, model_name: str
+    documents: list[HookSource],
+    plugins: Sequence[Plugin],
+    runtime: ChatRuntime,
+    settings: ChatSettings,
+    mcp: McpServers,
 ) -> LoadedHooks:
     sources: list[HookSource] = [*documents]
     problems: list[str] = []
@@ -137,7 +141,15 @@ def _load_hooks(
         hooks, wrong = read_plugin_hooks(plugin)
         sources.append(HookSource(f"plugin {plugin.name}", hooks))
         problems += wrong
-    loaded = load_hooks(sources, HookServices(runtime.environment, runtime.cwd.resolve(), runtime.model, model_name))
+    services = HookServices(
+        runtime.environment,
+        runtime.cwd.resolve(),
+        runtime.model,
+        settings.model,
+        interactive=settings.interactive,
+        call_server_tool=mcp.call_tool if mcp else None,
+    )
+    loaded = load_hooks(sources, services)
     return loaded._replace(problems=(*loaded.problems, *problems))
 
 
@@ -208,11 +220,12 @@ async def open_chat_from_settings(
     agents = agents._replace(by_name={**agents.by_name, **{agent.name: agent for agent in given_agents}})
     commands = load_custom_commands(runtime.config, root, trusted=trusted, plugins=folders)
     skills = _load_skills(settings, runtime, folders, trusted=trusted)
-    hooks = _load_hooks(documents, folders, runtime, settings.model)
     styles = load_output_styles(runtime.config, root, trusted=trusted, plugins=folders)
     style, style_problems = choose_style(values, styles)
     system_prompt = _system_prompt(settings, runtime, style, trusted=trusted)
     servers = find_mcp_servers(settings, runtime, folders, trusted=trusted)
+    mcp = _make_servers(servers, runtime, send_control, form_user)
+    hooks = _load_hooks(documents, folders, runtime, settings, mcp)
     structured = _structured_output(settings)
 
     async def load_skill(skill: CustomCommand, arguments: str, context: ToolContext) -> str:
@@ -233,7 +246,7 @@ async def open_chat_from_settings(
         is_hidden=rules.make_hidden_filter(root, runtime.environment),
         sandbox=rules.sandbox,
         hooks=HookRegistry((*hooks.hooks, *_output_hooks(structured)), runtime.new_id),
-        mcp=_make_servers(servers, runtime, send_control, form_user),
+        mcp=mcp,
         is_denied=rules.is_denied,
     )
     chat = await Chat.open(start, settings, runtime, user, services)

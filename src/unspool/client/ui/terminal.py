@@ -197,6 +197,13 @@ def _permission_answers(
     return [*answers, (no, PermissionAnswer(allowed=False))], notes
 
 
+def _is_closing() -> bool:
+    """Tell whether the terminal itself is being closed, and not only a job of it that the user interrupted."""
+    # Not by the job: whoever is cancelled cancels the job that it waits for, so the job is cancelled either way.
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 class Terminal:
     """Runs one chat after the other in a terminal; the host of its surface."""
 
@@ -551,8 +558,7 @@ class Terminal:
         try:
             await self._job
         except asyncio.CancelledError:
-            if not self._job.cancelled():  # the terminal itself is closing
-                self._job.cancel()
+            if _is_closing():
                 raise
             self.surface.show(self.renderer().notice("interrupted"))
         finally:
@@ -581,8 +587,7 @@ class Terminal:
             try:
                 await self._job
             except asyncio.CancelledError:
-                if not self._job.cancelled():  # the terminal itself is closing
-                    self._job.cancel()
+                if _is_closing():
                     raise
             finally:
                 self._job = None
