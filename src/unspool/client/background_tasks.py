@@ -6,7 +6,8 @@ Rules
      result of the tool call that waited for it.
   3. Nothing is left running when the session is closed.
   4. A front end that listens is told of the end of a task at once.
-  5. A command in the foreground can be moved here while it runs (`move_to_background`).
+  5. A command or a subagent in the foreground can be moved here while it runs (`move_to_background`). What a subagent
+     itself runs moves with it.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class BackgroundTasks:
         self._unreported: list[BackgroundTask] = []
         self._leftovers: list[LeftoverProcess] = []
         self._foreground: dict[str, asyncio.Event] = {}
-        """For each command in the foreground, by its call, what is set to move it to the background."""
+        """For each call in the foreground that can move to the background, by its id, what is set to move it."""
         self._listeners: list[Callable[[BackgroundTask], None]] = []
 
     def listen(self, listener: Callable[[BackgroundTask], None]) -> None:
@@ -109,21 +110,28 @@ class BackgroundTasks:
         self._listeners.append(listener)
 
     @contextmanager
-    def foreground(self, call_id: str) -> Iterator[asyncio.Event]:
-        """Register a command that runs in the foreground; the event is set if it is to move to the background."""
-        moved = self._foreground[call_id] = asyncio.Event()
+    def foreground(self, call_id: str, *, of_subagent: bool) -> Iterator[asyncio.Event]:
+        """Register a call that runs in the foreground; the event is set if it is to move to the background."""
+        moved = asyncio.Event()
+        if not of_subagent:
+            self._foreground[call_id] = moved
         try:
             yield moved
         finally:
-            del self._foreground[call_id]
+            self._foreground.pop(call_id, None)
 
     @property
     def has_foreground(self) -> bool:
-        """Whether a command runs in the foreground."""
+        """Whether a command or a subagent runs in the foreground."""
         return bool(self._foreground)
 
+    @property
+    def has_unreported(self) -> bool:
+        """Whether a task has ended and the model was not told."""
+        return bool(self._unreported)
+
     def move_to_background(self) -> int:
-        """Move all commands of the foreground to the background; return how many there are."""
+        """Move all commands and subagents of the foreground to the background; return how many there are."""
         for moved in self._foreground.values():
             moved.set()
         return len(self._foreground)

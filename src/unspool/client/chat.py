@@ -11,7 +11,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from unspool.client import events
-from unspool.client.background_tasks import format_task_notification
+from unspool.client.background_tasks import BackgroundTask, format_task_notification
 from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
 from unspool.client.hooks.answers import AgentVerdict
 from unspool.client.loop.agent import ChatAgent, ChatDependencies, Services
@@ -196,6 +196,26 @@ class Chat:
                 typed=text_of(prompt) if command is None else command.text,
                 command=command,
             )
+            ended = await self.agent.loop.run_turn(begin, emit)
+            self.totals.include(self.agent.usage.totals)
+            with suppress(Unwritable):  # the turn has reported it already
+                self.restate()
+            emit(ended)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something happened in the background that the model is to be told without a prompt."""
+        # Before the first prompt there is no conversation that it could belong to.
+        has_begun = self._session_source is None
+        return has_begun and (self.context.tasks.has_unreported or self.services.hooks.wakes)
+
+    async def report_news(self, emit: Emit) -> None:
+        """Run a turn in which the model is told what happened in the background, as Claude Code does it."""
+        tasks = self.context.tasks.take_ended()
+        told: list[Json] = [{"type": "text", "text": format_task_notification(task)} for task in tasks]
+        with self._running():
+            # What hooks said is written with the first step, like all that happens beside a turn.
+            begin = TurnPrompt(told, lambda: self._write_news(tasks), self._mend, is_typed=False)
             ended = await self.agent.loop.run_turn(begin, emit)
             self.totals.include(self.agent.usage.totals)
             with suppress(Unwritable):  # the turn has reported it already
@@ -390,10 +410,15 @@ class Chat:
             self.restate()
         while self._background_usage:
             self.agent.usage.totals.include(self._background_usage.pop())
-        for task in self.context.tasks.take_ended():
+        self._write_news(self.context.tasks.take_ended())
+        self.agent.hooks.write_late()
+
+    def _write_news(self, tasks: Sequence[BackgroundTask]) -> tuple[str, str]:
+        """Write the ends of tasks; return no text, as nobody typed any, and the uuid of the last line."""
+        for task in tasks:
             self.transcript.write_user(format_task_notification(task))
             self.agent.queue.emit(events.TaskEnded(id=task.id, status=task.status, description=task.description))
-        self.agent.hooks.write_late()
+        return "", self.transcript.writer.parent or ""
 
     def _read_entries(self) -> tuple[Entry, ...]:
         from unspool.client.session.resume import read_entries

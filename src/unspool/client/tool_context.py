@@ -149,6 +149,7 @@ class ToolContext:
         self.mode = mode
         self.known_files = known_files or KnownFiles()
         self.tasks = BackgroundTasks()
+        self.is_subagent = False
         self.todos: list[Json] = [*todos]
         self.plan_file: Path | None = None
         """The file that holds the plan, in plan mode."""
@@ -166,4 +167,5 @@ class ToolContext:
         """Return the context of a subagent."""
         context = ToolContext(self.workspace, self.environment, self.user, mode=self.mode, backends=backends)
         context.question_lock, context.cwd, context.tasks = self.question_lock, self.cwd, self.tasks
+        context.is_subagent = True
         return context

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,6 +24,14 @@ class Typed(PseudoTerminal):
     ) -> None:
         environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "xterm-256color", **environment}
         super().__init__([sys.executable, *command], environment, cwd, size)
+
+    def __exit__(self, *error: object) -> None:
+        # As when a window is closed. A program that is killed could not end what it has started.
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGHUP)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(self.patience)
+        super().__exit__(*error)
 
     @property
     def title(self) -> str:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
+
 from tests.client.conftest import Place
 from tests.client.ui.rig import Open, bash, lines
-from tests.pseudo_terminal import CTRL_C, ENTER, UP
+from tests.pseudo_terminal import CTRL_C, ENTER, ESCAPE, UP
 
 CTRL_B = "\x02"
 WAITS = "echo started; until [ -e go ]; do sleep 0.02; done; echo finished"
@@ -12,14 +14,16 @@ def in_background(command: str) -> dict[str, object]:
     return {"type": "tool_use", "name": "Bash", "input": {"command": command, "run_in_background": True}}
 
 
-def test_the_end_of_a_background_command_is_shown_at_once(open_chat: Open, place: Place) -> None:
-    script = [{"content": [in_background(WAITS)]}, "It runs."]
+def test_the_end_of_a_background_command_is_shown_and_told_to_the_model_at_once(open_chat: Open, place: Place) -> None:
+    told = {"content": "So it has ended.", "expect": {"text": "completed (exit code 0)</summary>"}}
+    script = [{"content": [in_background(WAITS)]}, "It runs.", told]
     with open_chat(script, "--permission-mode", "bypassPermissions") as terminal:
         terminal.say("go")
         terminal.see("It runs.", "1 in the background (/tasks)")
         terminal.press("half a thought")
         (place.work / "go").touch()
-        terminal.see("background command completed: echo started", "> half a thought")  # nothing was sent
+        terminal.see("background command completed: echo started", "So it has ended.")
+        terminal.see("> half a thought")  # it was not sent
         assert "1 in the background" not in terminal.seen
         terminal.press(CTRL_C)
         terminal.say("/tasks")
@@ -28,6 +32,47 @@ def test_the_end_of_a_background_command_is_shown_at_once(open_chat: Open, place
         terminal.press(ENTER)
         terminal.answer("o", "Show its output (o)")
         terminal.see("     started\n     finished")
+
+
+def test_a_running_agent_is_moved_to_the_background_and_its_end_is_told(open_chat: Open, place: Place) -> None:
+    errand = {"description": "A long errand", "prompt": "Wait there.", "subagent_type": "general-purpose"}
+    script = {
+        "cues": {
+            "go": [
+                {"content": [{"type": "tool_use", "name": "Task", "input": errand}]},
+                {"content": "I do something else.", "expect": {"result": "Async agent launched"}},
+                {"content": "It has come back.", "expect": {"text": "<result>I waited.</result>"}},
+            ],
+            "Wait there.": [{"content": [bash(WAITS)]}, "I waited."],
+        }
+    }
+    with open_chat(script, "--permission-mode", "bypassPermissions") as terminal:
+        terminal.say("go")
+        terminal.see("Ctrl-B: background")
+        terminal.until(lambda: [*place.config.glob("projects/*/*/subagents/*.jsonl")] != [], "no agent began")
+        terminal.press(CTRL_B)
+        terminal.see("I do something else.", "1 in the background (/tasks)")
+        terminal.say("/tasks")
+        terminal.ask_key(ESCAPE, "Which background task?")
+        terminal.see("A long errand")
+        (place.work / "go").touch()
+        terminal.see("background agent completed: A long errand", "It has come back.")
+    (agent,) = place.config.glob("projects/*/*/subagents/*.jsonl")
+    (result,) = [line["toolUseResult"] for line in lines(place.sessions()[0]) if "toolUseResult" in line]
+    assert (result["status"], result["outputFile"]) == ("async_launched", str(agent))
+
+
+def test_a_hook_that_objects_later_wakes_the_model(open_chat: Open, place: Place) -> None:
+    once = "test -e once && exit 0; touch once; until [ -e go ]; do sleep 0.02; done; echo look again >&2; exit 2"
+    hook = {"type": "command", "command": once, "asyncRewake": True}
+    settings = json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}})
+    script = ["Done.", {"content": "I looked.", "expect": {"text": "look again"}}]
+    with open_chat(script, "--settings", settings) as terminal:
+        terminal.say("work")
+        terminal.see("Done.")
+        terminal.until((place.work / "once").exists, "the hook did not begin")
+        (place.work / "go").touch()
+        terminal.see("I looked.")
 
 
 def test_a_background_command_is_stopped_and_the_model_is_told(open_chat: Open, place: Place) -> None:
@@ -48,7 +93,11 @@ def test_a_background_command_is_stopped_and_the_model_is_told(open_chat: Open, 
 
 
 def test_a_running_command_is_moved_to_the_background_by_a_key(open_chat: Open, place: Place) -> None:
-    script = [{"content": [bash(WAITS)]}, {"content": "I go on.", "expect": {"result": "manually backgrounded"}}]
+    script = [
+        {"content": [bash(WAITS)]},
+        {"content": "I go on.", "expect": {"result": "manually backgrounded"}},
+        "Yes.",
+    ]
     with open_chat(script, "--permission-mode", "bypassPermissions") as terminal:
         terminal.say("go")
         terminal.see("Ctrl-B: background")

@@ -51,6 +51,8 @@ class TurnPrompt(NamedTuple):
     """What the user typed, without the files and expansions that are sent with it; None: all of the content."""
     command: TypedCommand | None = None
     """The command that the content is the expansion of."""
+    is_typed: bool = True
+    """Whether a user wrote it: hooks of prompts are called only then."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -123,7 +125,9 @@ class AgentLoop:
         interrupt: Interrupted | None = None
         prompt.prepare()
         said, spoke_last = text_of(prompt.content) if prompt.typed is None else prompt.typed, ""
-        if self.hooks.agent_type is None:
+        if not prompt.is_typed:
+            hooked = HookVerdict()
+        elif self.hooks.agent_type is None:
             try:
                 hooked, spoke_last = await self.hooks.on_prompt(said, prompt.session_source, prompt.command)
             except Interrupted as error:

@@ -7,9 +7,14 @@ Rules
      definition.
   3. Subagents start subagents, down to `MAX_DEPTH`.
   4. What it used counts for its parent. The end of one in the background is reported to the session's own agent.
+  5. The user can move one that the session's own agent waits for to the background: its call ends as if it had been
+     started there, as in Claude Code 2.1.327.
 """
 
 from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
 
 import msgspec
 
@@ -40,11 +45,7 @@ async def run_subagent(parent: ChatAgent, task: AgentTask, call_id: str) -> Tool
     run = _SubagentRun(parent, task, definition, call_id)
     if task.background:
         return await run.start_in_background()
-    try:
-        return await run.run_to_end()
-    finally:
-        parent.usage.totals.include(run.agent.usage.totals)
-        parent.tool_runner.denials += run.agent.tool_runner.denials
+    return await run.run_in_foreground()
 
 
 class _SubagentRun:
@@ -67,6 +68,7 @@ class _SubagentRun:
             parent=parent,
             definition=definition,
         )
+        self._in_background = task.background
         self._calls = 0
         self._last_content: tuple[Json, ...] = ()
         self._last_usage: Json = {}
@@ -95,12 +97,37 @@ class _SubagentRun:
             raise ToolFailed(f"The agent failed: {self._failure}")
         return self._outcome(ended, round((clock() - began) * 1000))
 
+    async def run_in_foreground(self) -> ToolOutcome:
+        """Run the subagent until its turn ends, or the user moves it to the background."""
+        parent, job = self._parent, asyncio.ensure_future(self.run_to_end())
+        with parent.context.tasks.foreground(self._call_id, of_subagent=parent.context.is_subagent) as moved:
+            moving = asyncio.ensure_future(moved.wait())
+            try:
+                await asyncio.wait({job, moving}, return_when=asyncio.FIRST_COMPLETED)
+                if not job.done():
+                    return await self._continue_in_background(job)
+            except asyncio.CancelledError:
+                job.cancel()
+                await asyncio.wait({job})
+                raise
+            finally:
+                moving.cancel()
+                if job.done():
+                    parent.usage.totals.include(self.agent.usage.totals)
+                    parent.tool_runner.denials += self.agent.tool_runner.denials
+        return job.result()
+
     async def start_in_background(self) -> ToolOutcome:
         """Start the subagent as a background task."""
+        return await self._continue_in_background(self.run_to_end())
+
+    async def _continue_in_background(self, work: Awaitable[ToolOutcome]) -> ToolOutcome:
+        """Make the work of the subagent a background task."""
+        self._in_background = True
         prompt, description = self._task.prompt, self._task.description
         task = BackgroundTask(self.id, AGENT_TASK, description, prompt=prompt, path=self._path)
         self._parent.context.tasks.add(task)
-        await task.start(self._run_in_background(task))
+        await task.start(self._follow(task, work))
         fields = {"isAsync": True, "status": "async_launched", "agentId": self.id, "description": description}
         text = (
             f"Async agent launched successfully.\nagentId: {self.id}\nIt works in the background; you will be told "
@@ -109,10 +136,11 @@ class _SubagentRun:
         result = {**fields, "prompt": prompt, "outputFile": str(self._path)}
         return ToolOutcome(content=[{"type": "text", "text": text}], result=result)
 
-    async def _run_in_background(self, task: BackgroundTask) -> None:
+    async def _follow(self, task: BackgroundTask, work: Awaitable[ToolOutcome]) -> None:
+        """Wait for the end of the subagent, and report it."""
         status = "killed"
         try:
-            outcome = await self.run_to_end()
+            outcome = await work
             status = "completed"
             task.output = "\n".join(str(block["text"]) for block in outcome.result["content"])
         except ToolFailed as failed:
@@ -144,7 +172,7 @@ class _SubagentRun:
         )
 
     def _report_progress(self, kind: str, message: Json, uuid: str) -> None:
-        if self._task.background:  # the tool call has ended: it has no progress any more
+        if self._in_background:  # the tool call has ended: it has no progress any more
             return
         timestamp = self.agent.transcript.writer.next_timestamp()
         line = {"type": kind, "message": message, "uuid": uuid, "timestamp": timestamp}

@@ -123,7 +123,8 @@ class EventRenderer:
                 self._handle_call(event)
             case events.TurnBegan(text=text):
                 self._tokens, self.ending = 0, None
-                self._show(self._renderer().prompt(self._fold(text_as_typed(text))) + "\n")
+                if text:  # a turn that nobody typed has none
+                    self._show(self._renderer().prompt(self._fold(text_as_typed(text))) + "\n")
             case events.TurnEnded():
                 self._end_turn(event)
             case _:

@@ -217,7 +217,8 @@ class Terminal:
         self.options, self.rendering = options, rendering
         self._runtime = runtime
         self._opened: OpenedChat | None = None
-        self._typed: asyncio.Queue[str] = asyncio.Queue()
+        self._typed: asyncio.Queue[str | None] = asyncio.Queue()
+        """What was typed; None: something happened in the background that the model may have to be told."""
         self._since: float | None = None
         self._job: asyncio.Future[None] | None = None
         self._unwanted: list[str] = []
@@ -324,9 +325,10 @@ class Terminal:
             self.surface.show(self.renderer().notice("no output is folded"))
 
     def move_to_background(self) -> None:
-        """Move the commands that run to the background."""
+        """Move the commands and agents that run to the background."""
         if self._opened is not None and not self.chat.context.tasks.move_to_background():
-            self.surface.show(self.renderer().notice("no command runs that could be moved to the background"))
+            words = "no command or agent runs that could be moved to the background"
+            self.surface.show(self.renderer().notice(words))
 
     def paste_picture(self) -> None:
         """Put the picture in the clipboard into the prompt."""
@@ -406,7 +408,11 @@ class Terminal:
         if self.options.prompt:
             self._typed.put_nowait(self.options.prompt)
         while True:
-            await self._handle(await self._typed.get())
+            typed = await self._typed.get()
+            if typed is None:
+                await self._report_news()
+            else:
+                await self._handle(typed)
 
     def load_interface(self) -> None:
         """Read the settings of the interface and use them."""
@@ -488,6 +494,7 @@ class Terminal:
             await self.chat.close()
         self._opened = opened
         opened.chat.context.tasks.listen(self._show_task_end)
+        opened.chat.services.hooks.listen(lambda: self._typed.put_nowait(None))
         self.load_interface()
         for problem in opened.problems:
             self.surface.show(self.renderer().notice(problem))
@@ -500,8 +507,9 @@ class Terminal:
             return await self._forms.ask(request)
 
     def _show_task_end(self, task: BackgroundTask) -> None:
-        """Show at once that something has ended in the background; the model is told at its next request."""
+        """Show at once that something has ended in the background; the model is told then or at its next request."""
         self.surface.show(self.renderer().notice(describe_end(task)) + "\n")
+        self._typed.put_nowait(None)
 
     async def _run_aside(self, text: str) -> None:
         """Run a command beside the turn."""
@@ -534,6 +542,20 @@ class Terminal:
             self.surface.show(self.renderer().error(error.message, error.hint))
         except OSError as error:
             self.surface.show(self.renderer().error(f"{(error.strerror or str(error)).lower()}: `{error.filename}`"))
+
+    async def _report_news(self) -> None:
+        """Tell the model what happened in the background, if no turn has told it yet."""
+        if not self.chat.has_news:
+            return
+        self._since = time.monotonic()
+        try:
+            await self.chat.report_news(self._show_event)
+        except UnspoolError as error:
+            self.surface.show(self.renderer().error(error.message, error.hint))
+        finally:
+            self._end_turn()
+        while (queued := self._next_prompt()) is not None:
+            await self._handle(queued)
 
     def _next_prompt(self) -> str | None:
         """Return the next prompt that was queued during the turn; None if it was interrupted."""
@@ -570,11 +592,14 @@ class Terminal:
             await self._wait_for_servers()
             await slash_commands.run_turn(self.opened, self._add_pictures(prompt), self._show_event)
         finally:
-            self._since = None
-            self.event_renderer.finish()
-            self._refresh_status_line()
-            # Not later: who has just seen the end of a turn may be reading it.
-            self.surface.call_user("waits for you", later=False)
+            self._end_turn()
+
+    def _end_turn(self) -> None:
+        self._since = None
+        self.event_renderer.finish()
+        self._refresh_status_line()
+        # Not later: who has just seen the end of a turn may be reading it.
+        self.surface.call_user("waits for you", later=False)
 
     async def _wait_for_servers(self) -> None:
         """Wait for MCP servers that still start: the model would take their tools for missing."""

@@ -89,7 +89,7 @@ class BashTool(BuiltInTool[BashArguments]):
         limit = _timeout_seconds(arguments, context)
         is_moved = False
         try:
-            with context.tasks.foreground(call_id) as moved:
+            with context.tasks.foreground(call_id, of_subagent=context.is_subagent) as moved:
                 code = await _wait_with_progress(process, limit, context, call_id, moved)
             if code is None and (moved.is_set() or _can_move(arguments.command, context)):
                 is_moved = True
