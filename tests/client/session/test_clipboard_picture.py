@@ -43,6 +43,7 @@ def test_the_program_of_the_desktop_gives_the_picture(
     ("text", "variables", "words"),
     [
         ("exit 1", {"DISPLAY": ":0"}, "no picture in the clipboard"),
+        ("echo only words", {"DISPLAY": ":0"}, "no picture in the clipboard"),
         ("yes", {"DISPLAY": ":0"}, "the picture in the clipboard is too large"),
         (None, {"DISPLAY": ":0"}, "`xclip` was not found"),
         (None, {}, "there is no desktop"),

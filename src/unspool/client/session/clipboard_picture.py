@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from unspool.errors import NothingFound, UsageError
+from unspool.format import parse_image_header
 
 _SECONDS = 5.0
 _MAX_BYTES = 32 * 1024 * 1024
@@ -44,7 +45,8 @@ async def read_clipboard_picture(environment: Mapping[str, str], platform: str =
     data = await asyncio.to_thread(_read_output, command, environment)
     if len(data) > _MAX_BYTES:
         raise UsageError("the picture in the clipboard is too large", hint=_HINT)
-    if not data:
+    # Owners of the clipboard hand over what they have: `xclip` does so whatever type was asked for.
+    if parse_image_header(data) is None:
         raise NothingFound("no picture in the clipboard", hint=f"copy one, or {_HINT}")
     return data
 
