@@ -167,10 +167,13 @@ def test_resources_are_listed_read_and_mentioned(chat: Chat) -> None:
 def test_a_rule_that_denies_a_server_or_asks_about_it_holds_for_its_resources(
     chat: Chat, rules: dict[str, list[str]], refused: bool
 ) -> None:
-    calls = [use("ReadMcpResourceTool", server="things", uri="note://milk")]
+    calls = [use("ReadMcpResourceTool", server="things", uri="note://milk"), use("ListMcpResourcesTool")]
     given = ("--mcp-config", config(things=THINGS), "--settings", json.dumps({"permissions": rules}))
     ran = chat(*STREAM, *given, script=[{"content": calls}, "Done."])
-    assert ("Remember the milk." in str(results(ran.objects))) != refused
+    read, listed = results(ran.objects)
+    assert ("Remember the milk." in read) != refused
+    # What a server has is not told either, if the server is denied.
+    assert ("note://milk" in listed) != ({"mcp__things", "mcp__*"} & {*rules.get("deny", ())} != set())
 
 
 def plugin_with_servers(folder: Path, manifest: dict[str, object] | None = None, file: object = None) -> Path:

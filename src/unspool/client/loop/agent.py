@@ -244,6 +244,7 @@ class ChatAgent:
             is_allowed=lambda name: (
                 not services.is_denied(name) and (definition is None or may_use_server_tool(definition, name))
             ),
+            is_denied=services.is_denied,
             environment=self.shared.runtime.environment,
             window=lambda: self.compaction.window.size,
         )

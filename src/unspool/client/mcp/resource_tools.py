@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import msgspec
 
 from unspool.client.mcp.connection_end import ServerEnded
 from unspool.client.mcp.results import ResultFiles, bound_text, make_resource_blocks
 from unspool.client.mcp.servers import McpServers
+from unspool.client.tool import normalize_name
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import Json, ToolFailed, ToolOutcome
 from unspool.client.tools.base import BuiltInTool, ToolArguments
@@ -38,9 +40,9 @@ class ListResourcesTool(BuiltInTool[ListResourcesArguments]):
     is_concurrent = True
     target_fields = ("server",)
 
-    def __init__(self, servers: McpServers) -> None:
+    def __init__(self, servers: McpServers, is_denied: Callable[[str], bool] = lambda tool: False) -> None:
         super().__init__()
-        self._servers = servers
+        self._servers, self._is_denied = servers, is_denied
 
     async def execute(self, arguments: ListResourcesArguments, context: ToolContext, call_id: str) -> ToolOutcome:
         """List them."""
@@ -53,7 +55,8 @@ class ListResourcesTool(BuiltInTool[ListResourcesArguments]):
                 "server": server,
             }
             for server, resource in self._servers.resources()
-            if arguments.server in (None, server)
+            # Claude Code 2.1.327 lists those of a server that a rule denies, too.
+            if arguments.server in (None, server) and not self._is_denied(f"mcp__{normalize_name(server)}__")
         ]
         text = bound_text(msgspec.json.encode(found).decode(), context.environment) if found else _NOTHING
         return ToolOutcome(content=text, result=found)

@@ -82,10 +82,12 @@ class OfferedTools:
         servers: McpServers,
         *,
         is_allowed: Callable[[str], bool],
+        is_denied: Callable[[str], bool] = lambda tool: False,
         environment: Mapping[str, str],
         window: Callable[[], int],
     ) -> None:
         self._servers, self._is_allowed, self._window = servers, is_allowed, window
+        self._is_denied = is_denied
         self._mode = environment.get("ENABLE_TOOL_SEARCH", "").lower()
         self._is_deferring = False
         self._loaded: dict[str, None] = {}
@@ -121,7 +123,7 @@ class OfferedTools:
         return found
 
     def _resource_tools(self) -> tuple[Tool, ...]:
-        return (ListResourcesTool(self._servers), ReadResourceTool(self._servers))
+        return (ListResourcesTool(self._servers, self._is_denied), ReadResourceTool(self._servers))
 
     def _load(self, names: Iterable[str]) -> None:
         self._loaded.update(dict.fromkeys(names))
