@@ -24,8 +24,8 @@ _NO_TEAMS = "chat has no teams of agents"
 _NO_WORKTREES = "chat makes no worktrees"
 _ABSENT = {
     "Setup": "chat has no flags for setup or maintenance",
-    "PreModelSwitch": "nothing but you changes the model",
-    "PostModelSwitch": "nothing but you changes the model",
+    "PreModelSwitch": "chat does not report changes of the model",
+    "PostModelSwitch": "chat does not report changes of the model",
     "PermissionDenied": "chat has no classifier that denies calls",
     "TeammateIdle": _NO_TEAMS,
     "TaskCreated": _NO_TEAMS,
