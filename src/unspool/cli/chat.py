@@ -60,7 +60,6 @@ _REFUSED = {
     "--resume-drops-turn": "use `--resume-session-at`",
 }
 _REFUSED_FLAGS = {
-    "--include-hook-events": "events of hooks are not printed",
     "--session-mirror": "session stores are not supported",
 }
 """Options of Claude Code that programs pass, with why they are refused."""
@@ -96,6 +95,9 @@ def refused_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @click.option(
     "--include-partial-messages", "partial", is_flag=True, help="With stream-json: also write partial messages"
+)
+@click.option(
+    "--include-hook-events", "hook_events", is_flag=True, help="With stream-json: also write the calls of all hooks"
 )
 @click.option(
     "--replay-user-messages", "replay", is_flag=True, help="With stream-json: repeat the user messages from stdin"
@@ -289,6 +291,7 @@ def _parse_options(flags: dict[str, Any]) -> ChatOptions:
         output=flags["output_format"],
         streams_in=streams_in,
         partial=flags["partial"],
+        hook_events=flags["hook_events"],
         replay=flags["replay"],
         asks=flags["asks"] is not None,
         agents=_parse_object(flags["given_agents"], "--agents"),

@@ -128,6 +128,8 @@ class ChatOptions(NamedTuple):
     """Whether prompts come as lines of JSON."""
     partial: bool = False
     replay: bool = False
+    hook_events: bool = False
+    """Whether the calls of all hooks are printed, not only those at the start."""
     asks: bool = False
     """Whether the program at the other end is asked for permission."""
     agents: dict[str, Any] | None = None

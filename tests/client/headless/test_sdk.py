@@ -295,7 +295,6 @@ def query(made: Any) -> Any:
         ({"sandbox": {"enabled": True, "excludedCommands": ["git"]}}, "sandbox.excludedCommands"),
         ({"settings": '{"spinnerTipsEnabled": true}'}, "spinnerTipsEnabled"),
         ({"task_budget": {"total": 5}}, "--task-budget"),
-        ({"include_hook_events": True}, "--include-hook-events"),
         ({"setting_sources": ["team"]}, "team"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,9 @@ HONOURED = {
     "fallback_model", "betas", "permission_prompt_tool_name", "settings", "add_dirs", "can_use_tool", "hooks",
     "include_partial_messages", "forward_subagent_text", "verbatim_prompts", "fork_session", "resume_session_at",
     "agents", "setting_sources", "skills", "sandbox", "plugins", "max_thinking_tokens", "thinking", "effort",
-    "output_format", "enable_file_checkpointing",
+    "output_format", "enable_file_checkpointing", "include_hook_events",
 }  # fmt: skip
 REFUSED: dict[str, tuple[Any, str]] = {
-    "include_hook_events": (True, "--include-hook-events"),
     "resume_drops_turn": ("x", "--resume-drops-turn"),
     "task_budget": ({"total": 5}, "--task-budget"),
 }
@@ -151,6 +151,28 @@ def test_files_are_rewound_to_before_a_prompt(options: Any, place: Place) -> Non
 
     assert asyncio.run(talk()) == "two\n"
     assert notes.read_text() == "one\n"
+
+
+def test_the_calls_of_hooks_are_told_of_all_or_at_the_start_only(options: Any, place: Place) -> None:
+    commands = {"SessionStart": "echo hello", "PreToolUse": "echo no >&2; exit 2", "Stop": "true", "SessionEnd": "true"}
+    hooks = {event: [{"hooks": [{"type": "command", "command": text}]}] for event, text in commands.items()}
+    given = json.dumps({"hooks": hooks})
+    call = {"type": "tool_use", "name": "Bash", "input": {"command": "touch made", "description": "Make"}}
+
+    def tell(**more: Any) -> list[dict[str, Any]]:
+        told = query(options([{"content": [call]}, "Done."], settings=given, **more))
+        return [one.data for one in told if isinstance(one, sdk.SystemMessage) and one.subtype.startswith("hook_")]
+
+    started, ended = tell()
+    assert started["hook_id"] == ended["hook_id"]
+    assert (started["subtype"], ended["subtype"]) == ("hook_started", "hook_response")
+    fields = {"output": "hello\n", "stdout": "hello\n", "stderr": "", "exit_code": 0, "outcome": "success"}
+    named = {"hook_name": "SessionStart:startup", "hook_event": "SessionStart"}
+    assert {name: ended[name] for name in (*named, *fields)} == {**named, **fields}
+    ends = [one for one in tell(include_hook_events=True) if one["subtype"] == "hook_response"]
+    assert [(one["hook_name"], one["exit_code"], one["outcome"]) for one in ends] == [
+        ("SessionStart:startup", 0, "success"), ("PreToolUse:Bash", 2, "error"), ("Stop", 0, "success")
+    ]  # fmt: skip
 
 
 def test_a_background_task_is_stopped_by_the_program(options: Any) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from unspool.client import events
+from unspool.client.hooks.registry import HookProgress
 from unspool.client.tool_result import Json
 from unspool.graph.context import context_window
 
@@ -233,6 +234,26 @@ def init_object(session_id: str, new_id: str, **facts: object) -> Json:
         "session_id": session_id,
         "uuid": new_id,
     }
+
+
+def hook_objects(
+    progress: HookProgress, session_id: str, new_id: Callable[[], str], *, all_events: bool
+) -> Iterator[Json]:
+    """Yield the object that tells of the begin or the end of a hook's call, if there is one for its event.
+
+    Without `all_events` these are the hooks at the start of a session, as Claude Code 2.1.327 has it.
+    """
+    # Those of the end come after the result: a program reads no further.
+    if progress.event == "SessionEnd" or not (all_events or progress.event == "SessionStart"):
+        return
+    reply = progress.reply
+    head = {"type": "system", "subtype": "hook_started" if reply is None else "hook_response"}
+    value: Json = {**head, "hook_id": progress.id, "hook_name": progress.name, "hook_event": progress.event}
+    if reply is not None:
+        outcome = "cancelled" if reply.timed_out else "success" if not (reply.exit_code or reply.failure) else "error"
+        value |= {"output": reply.stdout + reply.stderr, "stdout": reply.stdout, "stderr": reply.stderr}
+        value |= {"exit_code": reply.exit_code or int(outcome != "success"), "outcome": outcome}
+    yield {**value, "uuid": new_id(), "session_id": session_id}
 
 
 def result_object(ended: events.TurnEnded, failed: events.TurnFailed | None, session_id: str, new_id: str) -> Json:

@@ -73,6 +73,8 @@ class RegisteredHook(NamedTuple):
     condition: CallCondition | None = None
     """The calls that it is called for, where it says so."""
     timing: HookTiming = "waited"
+    is_observed: bool = False
+    """Whether observers are told of its calls: those of settings."""
 
     def matches(self, subject: str) -> bool:
         """Tell whether the hook is called for a tool, or for whatever else the event is about."""
@@ -93,6 +95,17 @@ class RegisteredHook(NamedTuple):
     def blocks_on_failure(self) -> bool:
         """Whether a failure counts as a refusal."""
         return self.on_failure != "continue" and (self.event in GUARD_EVENTS or self.on_failure is not None)
+
+
+class HookProgress(NamedTuple):
+    """The begin or the end of one call of a hook, for observers."""
+
+    id: str
+    """The same for both."""
+    name: str
+    event: str
+    reply: HookReply | None = None
+    """None: it begins."""
 
 
 class HookVerdict(NamedTuple):
@@ -132,6 +145,7 @@ class HookRegistry:
         """What such calls said that nobody has taken."""
         self._is_woken = False
         self._listeners: list[Callable[[], None]] = []
+        self._observers: list[Callable[[HookProgress], None]] = []
 
     def add(self, hooks: Iterable[RegisteredHook]) -> None:
         """Add hooks: those that a program registers when it connects."""
@@ -161,12 +175,16 @@ class HookRegistry:
         chosen = [hook for hook in chosen if hook not in beside]
         if not chosen:
             return HookVerdict()
-        replies = await asyncio.gather(*(_call(hook, call, most_seconds) for hook in chosen))
+        replies = await asyncio.gather(*(self._call(hook, call, name, most_seconds) for hook in chosen))
         parts = [
             _judge(hook, reply, name, call.call_id or self._new_id())
             for hook, reply in zip(chosen, replies, strict=True)
         ]
         return _merge(parts)
+
+    def observe(self, observer: Callable[[HookProgress], None]) -> None:
+        """Call a function whenever the call of a hook of settings begins or ends."""
+        self._observers.append(observer)
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call a function whenever a hook that ran beside the turn has said something."""
@@ -189,8 +207,25 @@ class HookRegistry:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _call(
+        self, registered: RegisteredHook, call: HookCall, name: str, most_seconds: float | None
+    ) -> HookReply:
+        progress = HookProgress(self._new_id(), name, registered.event)
+        self._tell_observers(registered, progress)
+        try:
+            async with asyncio.timeout(most_seconds):
+                reply = await registered.hook.call(call)
+        except TimeoutError:
+            reply = HookReply(failure=f"it did not answer within {most_seconds:g} s", timed_out=True)
+        self._tell_observers(registered, progress._replace(reply=reply))
+        return reply
+
+    def _tell_observers(self, registered: RegisteredHook, progress: HookProgress) -> None:
+        for observer in self._observers if registered.is_observed else ():
+            observer(progress)
+
     async def _run_beside(self, hook: RegisteredHook, call: HookCall, name: str) -> None:
-        reply = await hook.hook.call(call)
+        reply = await self._call(hook, call, name, None)
         verdict = _judge(hook, reply, name, call.call_id or self._new_id())
         wakes = hook.timing == "wakes" and reply.blocked is not None
         self._late.append(_as_late(verdict, name, reply, wakes=wakes))
@@ -211,15 +246,6 @@ def _as_late(verdict: HookVerdict, name: str, reply: HookReply, *, wakes: bool) 
     if message := reply.answer.system_message:
         contexts = (*contexts, message)  # Claude Code 2.1.327 tells it to the model as well
     return HookVerdict(contexts=contexts, records=verdict.records, notices=notices, usages=verdict.usages)
-
-
-async def _call(registered: RegisteredHook, call: HookCall, most_seconds: float | None) -> HookReply:
-    hook = registered.hook
-    try:
-        async with asyncio.timeout(most_seconds):
-            return await hook.call(call)
-    except TimeoutError:
-        return HookReply(failure=f"it did not answer within {most_seconds:g} s", timed_out=True)
 
 
 def _judge(registered: RegisteredHook, reply: HookReply, name: str, id: str) -> HookVerdict:

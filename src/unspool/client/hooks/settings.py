@@ -110,7 +110,7 @@ def _parse_hooks(source: HookSource, problems: list[str], reader: _HookReader) -
                         f"a `{event}` hook of the {source.name} settings cannot deny: it is not waited for (`async`)"
                     )
                     problems.append(words)
-                yield RegisteredHook(event, hook, matcher, on_failure, condition, timing)
+                yield RegisteredHook(event, hook, matcher, on_failure, condition, timing, is_observed=True)
 
 
 def _parse_condition(

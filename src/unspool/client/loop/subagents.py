@@ -112,7 +112,7 @@ class _SubagentRun:
                 raise
             finally:
                 moving.cancel()
-                if job.done():
+                if not self._in_background:  # else its end is counted there
                     parent.usage.totals.include(self.agent.usage.totals)
                     parent.tool_runner.denials += self.agent.tool_runner.denials
         return job.result()
