@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
@@ -45,6 +46,33 @@ def test_a_page_fits_and_its_rows_are_low(tabs: Tabs, served: Served, path: str,
     # On a phone a session is a card of two lines, and a document of the library as long as its words.
     most = {"/sessions": 60, "/library": 90}.get(path[:9].rstrip("/"), 36) if size == NARROW else 36
     assert max(heights, default=0) <= most
+
+
+def test_on_a_phone_long_values_wrap_and_what_stands_beside_a_title_is_below_it(tabs: Tabs, served: Served) -> None:
+    tab = entered(tabs, served, NARROW)
+    page = tab.go(f"{served.address}/sessions/values?facet=file")
+    cut = "cells => cells.filter(cell => cell.scrollWidth > cell.clientWidth).map(cell => cell.innerText)"
+    assert page.eval_on_selector_all(".values td", cut) == []
+    page.goto(f"{served.address}/usage?period=session&range=all")
+    widths = page.eval_on_selector_all("table.usage td > a + .faint", "all => all.map(one => one.clientWidth)")
+    assert widths
+    assert min(widths) >= 100
+    page.goto(f"{served.address}/files?path=src")
+    boxes = page.eval_on_selector_all(".contents li a", "all => all.map(one => one.getBoundingClientRect().toJSON())")
+    assert all(above["bottom"] + 4 <= below["top"] for above, below in pairwise(boxes))
+
+
+def test_the_scale_of_a_chart_is_in_sight_at_every_width(tabs: Tabs, served: Served) -> None:
+    tab = entered(tabs, served, NARROW)
+    page = tab.go(f"{served.address}/usage?range=all")
+    in_sight = """all => all.filter(one => one.checkVisibility()).filter((one) => {
+      const [box, view] = [one, one.closest(".scroll")].map((each) => each.getBoundingClientRect());
+      return box.left >= view.left - 1 && box.right <= view.right + 1;
+    }).length"""
+    for width in (390, 768, 1024, 1440, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.reload()
+        assert page.eval_on_selector_all(".columns .scale", in_sight) == 2, width
 
 
 @pytest.mark.parametrize("width", [390, 480, 640, 721, 760, 860, 960, 1024, 1120, 1280, 1440, 1600, 1920])

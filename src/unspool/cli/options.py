@@ -38,6 +38,8 @@ class AccessOptions(NamedTuple):
     no_store: bool = False
     wait: bool = False
     """Whether a large folder that was never read is synced first, however long that takes."""
+    temporary_store: Path | None = None
+    """Where the store is, if it is not that of the data folder."""
 
 
 def output_options(command: Command) -> Command:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import datetime
@@ -15,9 +16,11 @@ from unspool.cli import options, output, store_access
 from unspool.errors import UsageError
 from unspool.files import error_reason
 from unspool.format import parse_zone
+from unspool.paths import data_folder
+from unspool.store import list_roots
 
 if TYPE_CHECKING:
-    from unspool.web.serving import TelemetryTask
+    from unspool.web.serving import Site, TelemetryTask
 
 
 def _refuse_token(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -56,6 +59,7 @@ def _refuse_token(context: click.Context, parameter: click.Parameter, value: str
     flag_value="",
     help="While serving, send new data to an OpenTelemetry receiver. Default: $OTEL_EXPORTER_OTLP_ENDPOINT",
 )
+@click.option("--no-store", is_flag=True, help="Read the files into a temporary store, removed when the server stops")
 @options.folders_option
 def serve(
     *,
@@ -65,6 +69,7 @@ def serve(
     token_file: str | None,
     host_names: tuple[str, ...],
     otlp_address: str | None,
+    no_store: bool,
     config_dirs: tuple[str | None, ...],
 ) -> None:
     """Serve the web page: live sessions, search, usage, SQL.
@@ -77,27 +82,21 @@ def serve(
 
     require_extras("web")
     from unspool import web
-    from unspool.web.serving import Site
 
     telemetry = None if otlp_address is None else _make_telemetry_task(otlp_address, config_dirs)
     token = web.take_token(token_file, os.environ)
     if host is not None:
         web.check_host(host, token=token is not None)
-    # Without a sync: the page is there at once, and the server refreshes the store in the background.
-    with store_access.open_folders(options.AccessOptions(config_dirs, no_sync=True)) as opened:
-        roots, folder, settings = opened.roots, opened.folder, opened.preferences
-    zone = parse_zone(settings.timezone or "local")
-    site = Site(
-        roots, folder, settings, lambda: datetime.now().astimezone(), store_access.make_refresh(config_dirs), zone
-    )
-    own = web.find_address(folder)
-    listener = web.open_listener(own.bind if host is None else host, port)
-    # Port 0 lets the system choose: the guard must compare `Host` with the port that was chosen.
-    bound_port = listener.getsockname()[1]
-    # The address of all interfaces is none that a browser can open: the link has our own.
-    linked = {None: own.host, "0.0.0.0": own.bind, "::": "::1"}.get(host, host or "")
-    address = f"http://[{linked}]:{bound_port}" if ":" in linked else f"http://{linked}:{bound_port}"
-    with ExitStack() as link_files:
+    with ExitStack() as ending:
+        site = _make_site(config_dirs, ending, no_store=no_store)
+        own = web.find_address(site.folder)
+        listener = web.open_listener(own.bind if host is None else host, port)
+        # Port 0 lets the system choose: the guard must compare `Host` with the port that was chosen.
+        bound_port = listener.getsockname()[1]
+        # The address of all interfaces is none that a browser can open: the link has our own.
+        linked = {None: own.host, "0.0.0.0": own.bind, "::": "::1"}.get(host, host or "")
+        address = f"http://[{linked}]:{bound_port}" if ":" in linked else f"http://{linked}:{bound_port}"
+        link_files = ending.enter_context(ExitStack())
         guard = web.RequestGuard(
             web.AllowedHosts(host or own.host, bound_port, host_names), token, _make_login_handler(address, link_files)
         )
@@ -105,11 +104,27 @@ def serve(
         click.echo(link)
         if host is None and own.note:
             output.warn(own.note)
-        output.warn(f"serving {', '.join(f'`{root}`' for root in roots)}; stop with Ctrl-C")
+        output.warn(f"serving {', '.join(f'`{root}`' for root in list_roots(site.roots))}; stop with Ctrl-C")
         if not no_browser:
-            _open_browser(folder, link, link_files)
+            _open_browser(site.folder, link, link_files)
         # Also from there: a server that is terminated by a signal does not return.
         web.run_server(web.create_app(site, guard, telemetry), listener, on_end=link_files.close)
+
+
+def _make_site(config_dirs: tuple[str | None, ...], ending: ExitStack, *, no_store: bool) -> Site:
+    """Return the folders to serve with their store; one that is temporary is removed with `ending`."""
+    from unspool.web.serving import Site
+
+    temporary = store_access.make_temporary_store(no_store=no_store)
+    if temporary is not None:
+        ending.callback(shutil.rmtree, temporary, ignore_errors=True)
+    # Without a sync: the page is there at once, and the server refreshes the store in the background.
+    access = options.AccessOptions(config_dirs, no_sync=True, temporary_store=temporary)
+    with store_access.open_folders(access) as opened:
+        roots, settings = opened.roots, opened.preferences
+    refresh, zone = store_access.make_refresh(config_dirs, temporary), parse_zone(settings.timezone or "local")
+    folder = data_folder(os.environ)
+    return Site(roots, folder, settings, lambda: datetime.now().astimezone(), refresh, zone, temporary)
 
 
 def _make_telemetry_task(address: str, config_dirs: tuple[str | None, ...]) -> TelemetryTask:

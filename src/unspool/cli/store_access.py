@@ -44,6 +44,9 @@ def open_folders(access: options.AccessOptions, *, is_quiet: bool = False) -> It
     """
     folder = data_folder(os.environ)
     settings = preferences.read_preferences(folder)
+    if access.temporary_store is not None:
+        # Nothing of it is kept, and no other process would find it.
+        folder, settings = access.temporary_store, settings._replace(archive=False, background=False)
     with ExitStack() as cleanup, translate_errors(folder):
         # Before the folders: one that was deleted may still be known to the store.
         database = None if access.no_store else _open_database(folder)
@@ -125,13 +128,35 @@ def _refresh(opened: StoreAccess, root: Path, cleanup: ExitStack) -> bool:
     return True
 
 
-def make_refresh(config_dirs: tuple[str | None, ...]) -> Callable[[], list[Skipped]]:
+def make_temporary_store(*, no_store: bool) -> Path | None:
+    """Return a new folder for the store of a server, if it may or can use none; None if the data folder has its store.
+
+    The server removes it when it ends.
+    """
+    folder = data_folder(os.environ)
+    if not no_store:
+        try:
+            with translate_errors(folder):
+                open_store(folder).close()
+        except Unwritable as error:
+            output.warn(f"{error.message}; using a temporary store")
+        else:
+            return None
+    import tempfile
+
+    return Path(tempfile.mkdtemp(prefix="unspool-"))
+
+
+def make_refresh(
+    config_dirs: tuple[str | None, ...], temporary_store: Path | None = None
+) -> Callable[[], list[Skipped]]:
     """Return a function that brings the store of a server up to date, and tells the terminal once what is left out."""
     named: set[Skipped] = set()
 
     def refresh() -> list[Skipped]:
         # Opened anew each time: it runs in a thread, and a SQLite connection belongs to the thread that opened it.
-        with open_folders(options.AccessOptions(config_dirs), is_quiet=True) as opened:
+        access = options.AccessOptions(config_dirs, temporary_store=temporary_store)
+        with open_folders(access, is_quiet=True) as opened:
             if opened.database is not None:
                 update_text_index_if_quick(opened)
         skipped = opened.skipped

@@ -75,7 +75,7 @@ def create_app(site: Site, guard: RequestGuard, telemetry: TelemetryTask | None 
         refresher=refresher,
         watcher=BoardWatcher(site, refresher),
         open_sessions=OpenSessions(site),
-        catalog=CatalogCache(site.roots, site.folder, site.preferences),
+        catalog=CatalogCache(site.roots, site.store_folder, site.preferences, annotations=site.folder),
         sql_slots=anyio.Semaphore(sql.MAX_QUERIES),
         large_renderings=threading.Lock(),
         streams=StreamCounter(),
@@ -127,6 +127,8 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         tasks.cancel_scope.cancel()
     services.catalog.close()
     services.insights_engine.close()
+    # Not where it was made: a server that is terminated by a signal does not return there.
+    services.site.close()
 
 
 def _show_error(request: Request, error: Exception) -> Response:

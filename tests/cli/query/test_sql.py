@@ -550,3 +550,16 @@ def test_doctor_tells_how_large_the_column_files_are(run: Run, demo: Path, tmp_p
     size = sum(path.stat().st_size for path in own.rglob("*") if path.is_file())
     assert json.loads(run("doctor", demo, "--json").out)["store"]["column_bytes"] == size
     assert "; SQL column files " in run("doctor", demo).out
+
+
+def test_a_query_names_tables_and_not_their_files_which_hold_rows_of_other_folders(run: Run, tmp_path: Path) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    session(user("Mine"), assistant("Yes."), id=ONE).save(own)
+    session(user("The secret of others"), assistant("No."), id=f"{ONE[:-1]}f").save(other)
+    assert asked(run, "SELECT count(*) AS n FROM sessions", "--config-dir", other) == [{"n": 1}]
+    assert asked(run, "SELECT count(*) AS n FROM sessions", "--config-dir", own) == [{"n": 1}]
+    (path, *_) = (tmp_path / "home").rglob("messages*.parquet")
+    for query in (f"FROM '{path}'", f"FROM read_parquet('{path}')"):
+        done = run("sql", query, "--config-dir", own)
+        assert (done.code, done.out) == (2, ""), done
+        assert "secret of others" not in done.err.lower()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.serving import serving
+from tests.serving import Served, serving
 from tests.web.pages.test_lists import Place, S, settled
 from unspool.demo.write import write_demo
 from unspool.testing.build import assistant, raw, result_block, session, tool_result, tool_use, user
@@ -84,11 +85,24 @@ def test_without_a_store_the_inbox_counts_what_the_page_counts_and_sees_what_is_
     (tmp_path / "file").write_text("no folder can be made here")
     with serving(config, home=tmp_path / "file" / "unspool") as served:
         served.enter()
-        before = served.get("/inbox.json").json
+        # The temporary store is filled in the background, as any store is.
+        before = wait_for_failures(served, 8)
         page = served.get("/search/errors.json?since=today").json
-        assert count(page["kinds"]) == {one["kind"]: (one["count"], one["sessions"]) for one in before["failures"]}
+        assert count(page["kinds"]) == {one["kind"]: (one["count"], one["sessions"]) for one in before}
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         again = [assistant(tool_use("Bash", id="n", command="x")), tool_result("KeyError: 'new'", id="n", error=True)]
         session(user("Again"), *again, id=S[5], start=now, step=0.001).save(config)
-        after = served.get("/inbox.json").json
-        assert sum(one["count"] for one in after["failures"]) == sum(one["count"] for one in before["failures"]) + 1
+        total = sum(one["count"] for one in before)
+        after = wait_for_failures(served, total + 1)
+        assert sum(one["count"] for one in after) == total + 1
+
+
+def wait_for_failures(served: Served, least: int) -> list[dict[str, Any]]:
+    """Return the failures of the inbox, once there are so many."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found: list[dict[str, Any]] = served.get("/inbox.json").json["failures"]
+        if sum(one["count"] for one in found) >= least and not served.get("/sessions.json").json["undigested"]:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("the failures were not read in time")

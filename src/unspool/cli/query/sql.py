@@ -3,7 +3,9 @@
 Rules
   1. `store/sql/format_rows.py` turns values into text. In CSV null is empty, in a table it is `NULL`.
   2. What is written to a terminal passes `display`. Tables are cut to the width of a terminal, never in a pipe or file.
-  3. Rows are streamed after the first few megabytes: a query that fails before that has written nothing.
+  3. A query names tables, never their files: these also hold rows of config folders that were not named, and rows that
+     are no longer current.
+  4. Rows are streamed after the first few megabytes: a query that fails before that has written nothing.
 """
 
 from __future__ import annotations
@@ -108,7 +110,7 @@ def sql(
     terminal. The first query builds the tables from the store, later ones add what changed. docs/sql.md describes the
     tables and has example queries.
     """
-    limits = QueryLimits(deadline=timeout or None)
+    limits = QueryLimits(deadline=timeout or None, tables_only=True)
     if query is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
         query = sys.stdin.read()
     for attempt in (1, 2):

@@ -87,6 +87,8 @@ def render_columns(
     step = (_WIDTH - _LEFT) / len(chart.columns)
     every = -(-len(chart.columns) // _MAX_LABELS)
     line = Markup('<line x1="{}" x2="{}" y1="{}" y2="{}" class="grid"/><text x="{}" y="{}" class="scale">{}</text>')
+    # On a narrow screen the chart is scrolled to its end, where the scale at its beginning cannot be seen.
+    again = Markup('<text x="{}" y="{}" class="scale again" aria-hidden="true">{}</text>')
     label = Markup('<text x="{}" y="{}" class="label">{}</text>')
     shape = Markup('<rect x="{}" y="{}" width="{}" height="{}" class="c{}"><title>{}</title></rect>')
 
@@ -100,10 +102,11 @@ def render_columns(
                 sizes = (left, bottom, max(step - min(2, step / 4), 0.5), max(height, 0.5))
                 yield shape.format(*(round(size, 2) for size in sizes), number + 1, title)
 
-    parts = []
+    parts, scales = list[Markup](), list[Markup]()
     for share in (1, 2):  # a line at the top and one half way up
         y = round((_HEIGHT - _FOOT) * (1 - 1 / share), 1)
         parts.append(line.format(_LEFT, _WIDTH, y, y, _LEFT - 6, y + 10, format_value(most // share)))
+        scales.append(again.format(_WIDTH - 2, y + 10, format_value(most // share)))
     for number, column in enumerate(chart.columns):
         left = _LEFT + number * step
         drawn = Markup("").join(stack(column, left))
@@ -117,7 +120,7 @@ def render_columns(
     box = Markup('<svg class="columns" viewBox="0 0 {} {}" role="{}" aria-label="{}"{}>{}</svg>')
     summary = f"{len(chart.columns)} columns, maximum {format_value(most)}"
     role, roving = ("img", Markup("")) if href is None else ("group", Markup(" data-roving"))
-    return box.format(_WIDTH, _HEIGHT, role, summary, roving, Markup("").join(parts))
+    return box.format(_WIDTH, _HEIGHT, role, summary, roving, Markup("").join([*parts, *scales]))
 
 
 def _wrap_column(

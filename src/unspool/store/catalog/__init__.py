@@ -18,16 +18,17 @@ if TYPE_CHECKING:
         ArchivedSession, Comparison, ExpiringSession, StatsDifference, StoreCondition,
     )
     from unspool.store.catalog.session_list import (
-        OwnedAgentFile, find_session_ids, list_sessions, missing_session_row, read_session_costs,
+        OwnedAgentFile, SessionHeading, find_session_ids, list_sessions, missing_session_row, read_headings,
+        read_session_costs,
     )
     from unspool.store.catalog.session_stats import parse_beginning
 
 __all__ = [
     "FACETS", "GROUPS", "HAS", "PAGE_ROWS", "SORTS", "TEXT_SORTS", "ArchivedSession", "CatalogCache", "CatalogGroup",
     "CatalogPage", "CatalogRequest", "CatalogRow", "Comparison", "ExpiringSession", "FacetValue", "FileHistoryRow",
-    "OwnedAgentFile", "SessionFilters", "StatsDifference", "StoreCondition", "find_changed_paths", "find_session_ids",
-    "health", "list_sessions", "missing_session_row", "parse_beginning", "read_file_history", "read_session_costs",
-    "side_documents",
+    "OwnedAgentFile", "SessionFilters", "SessionHeading", "StatsDifference", "StoreCondition", "find_changed_paths",
+    "find_session_ids", "health", "list_sessions", "missing_session_row", "parse_beginning", "read_file_history",
+    "read_headings", "read_session_costs", "side_documents",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -35,6 +36,7 @@ __getattr__ = lazy_door(__name__, {
     "facets": "FACETS HAS CatalogRow FacetValue SessionFilters",
     "file_history": "FileHistoryRow find_changed_paths read_file_history",
     "health": "ArchivedSession Comparison ExpiringSession StatsDifference StoreCondition",
-    "session_list": "OwnedAgentFile find_session_ids list_sessions missing_session_row read_session_costs",
+    "session_list": "OwnedAgentFile SessionHeading find_session_ids list_sessions missing_session_row "
+    "read_headings read_session_costs",
     "session_stats": "parse_beginning",
 })

@@ -402,8 +402,12 @@ class CatalogCache:
     time.
     """
 
-    def __init__(self, roots: Roots, folder: Path, preferences: Preferences) -> None:
+    def __init__(
+        self, roots: Roots, folder: Path, preferences: Preferences, *, annotations: Path | None = None
+    ) -> None:
+        """Take the folder of the store, and that of the annotations if it is another one."""
         self._roots, self._folder, self._preferences = roots, folder, preferences
+        self._annotations = annotations or folder
         self._lock = Lock()
         self._database: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
@@ -478,12 +482,12 @@ class CatalogCache:
     def _read(self) -> sqlite3.Connection:
         """Read the sessions, if the store has changed; return it."""
         database = self._current_database()
-        version, annotated = data_version(database), user_annotations.file_stamp(self._folder)
+        version, annotated = data_version(database), user_annotations.file_stamp(self._annotations)
         if version != self._version:
             ledger = StoreAccess(self._roots, self._folder, self._preferences, database).ledger
             self._read_rows = read_sessions(database, self._roots, ledger)
         if version != self._version or annotated != self._annotated:
-            given = user_annotations.read_annotations(self._folder).sessions
+            given = user_annotations.read_annotations(self._annotations).sessions
             self._sessions, self._selected = annotate_sessions(self._read_rows, given), None
             self._version, self._annotated = version, annotated
         return database

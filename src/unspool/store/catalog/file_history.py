@@ -23,7 +23,7 @@ WITH changed AS (
   FROM changed WHERE session_id IS NOT NULL GROUP BY session_id
 )
 SELECT u.session_id, max(coalesce(n.title, '')), max(n.project), max(n.last), u.changes, u.added, u.removed, u.agents
-FROM added_up u LEFT JOIN sessions n ON n.session_id = u.session_id GROUP BY u.session_id
+FROM added_up u LEFT JOIN sessions n ON n.session_id = u.session_id AND n.source_id IN ({_WITHIN}) GROUP BY u.session_id
 ORDER BY max(n.last) DESC, u.session_id
 """
 _PATHS: Final = f"""

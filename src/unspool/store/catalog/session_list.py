@@ -35,6 +35,35 @@ _LIST_COLUMNS = {
 """The fields of a row that are columns of a session (`n`) or of its file (`s`)."""
 
 
+class SessionHeading(NamedTuple):
+    """What pages show beside a link to a session."""
+
+    title: str
+    project: str | None
+    branch: str | None
+    started: str | None
+
+
+def read_headings(
+    database: sqlite3.Connection | None, roots: Roots, ids: Iterable[str | None]
+) -> dict[str, SessionHeading]:
+    """Return title, project, branch and start of the sessions with some ids, by id, but for those of other folders.
+
+    Without a store there are none.
+    """
+    wanted = sorted({id for id in ids if id})
+    if database is None or not wanted:
+        return {}
+    import json
+
+    # The store has all folders that were ever read: one of them may have a session with the same id.
+    query = f"""SELECT n.session_id, coalesce(n.title, ''), n.project, n.branch, n.started
+        FROM sessions n JOIN sources s ON s.id = n.source_id
+        WHERE n.session_id IN (SELECT value FROM json_each(:ids)) AND {IN_FOLDER} ORDER BY n.source_id"""
+    values = {**folder_parameters(roots), "ids": json.dumps(wanted)}
+    return {id: SessionHeading(*rest) for id, *rest in database.execute(query, values)}
+
+
 def list_sessions(
     database: sqlite3.Connection,
     roots: Roots,

@@ -72,7 +72,7 @@ def read_todos(database: sqlite3.Connection, roots: Roots) -> list[Json]:
     """Return the todo lists that have anything on them, each with its session."""
     query = f"""SELECT t.source_id, t.session_id, t.agent_id, t.content, t.status, t.priority,
         s.modified / 1000000 AS modified,
-        (SELECT title FROM sessions n WHERE n.session_id = t.session_id LIMIT 1) AS title
+        {_TITLE.format("t.session_id")} AS title
         FROM todos t {_IN_FOLDER} ORDER BY modified DESC, t.source_id, t.position"""
     lists: dict[int, Json] = {}
     for row in _rows(database, query, folder_parameters(roots)):
@@ -89,7 +89,7 @@ def read_todos(database: sqlite3.Connection, roots: Roots) -> list[Json]:
 def read_tasks(database: sqlite3.Connection, roots: Roots) -> list[Json]:
     """Return the lists of tasks, each in the order of its numbers."""
     query = f"""SELECT t.list_id, t.id, t.subject, t.description, t.status, t.owner, t.blocked_by,
-        s.modified / 1000000 AS modified, (SELECT title FROM sessions n WHERE n.session_id = t.list_id LIMIT 1) AS title
+        s.modified / 1000000 AS modified, {_TITLE.format("t.list_id")} AS title
         FROM tasks t {_IN_FOLDER} ORDER BY t.list_id, CAST(t.id AS INTEGER), t.id"""  # task 10 comes after task 9
     lists: dict[str, Json] = {}
     for row in _rows(database, query, folder_parameters(roots)):
@@ -142,11 +142,14 @@ def read_settings(database: sqlite3.Connection, roots: Roots) -> list[Json]:
 def read_versioned_sessions(database: sqlite3.Connection, roots: Roots) -> list[Json]:
     """Return the sessions that have versions of files they changed."""
     query = f"""SELECT t.session_id, count(*) AS versions, count(DISTINCT t.hash) AS files, sum(t.size) AS size,
-        max(t.modified) AS modified, (SELECT title FROM sessions n WHERE n.session_id = t.session_id LIMIT 1) AS title
+        max(t.modified) AS modified, {_TITLE.format("t.session_id")} AS title
         FROM file_backups t {_IN_FOLDER} GROUP BY t.session_id ORDER BY modified DESC, t.session_id"""
     return _rows(database, query, folder_parameters(roots))
 
 
+# Of the same config folder: another one in the store may have a session with the same id.
+_TITLE: Final = """(SELECT n.title FROM sessions n JOIN sources f ON f.id = n.source_id
+    WHERE n.session_id = {} AND f.home_id = s.home_id LIMIT 1)"""
 _IN_FOLDER: Final = f"JOIN sources s ON s.id = source_id WHERE {IN_FOLDER}"
 
 

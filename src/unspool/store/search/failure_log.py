@@ -45,7 +45,10 @@ ORDER BY p.time DESC LIMIT :most
 _OWNERS: Final = """
 SELECT coalesce(s.session_id, a.session_id) FROM sources s LEFT JOIN agents a ON a.source_id = s.id WHERE s.id = ?
 """
-_FOLDERS: Final = "SELECT cwd FROM sessions WHERE session_id = ? ORDER BY source_id DESC"
+_FOLDERS: Final = f"""
+SELECT cwd FROM sessions WHERE session_id = :session AND source_id IN (SELECT id FROM sources WHERE {IN_FOLDER})
+ORDER BY source_id DESC
+"""
 
 
 class _FoundFailure(NamedTuple):
@@ -129,7 +132,7 @@ def _read_index(
 
     @lru_cache(None)
     def folder(session: str | None) -> str | None:
-        row = database.execute(_FOLDERS, (session,)).fetchone()
+        row = database.execute(_FOLDERS, {**values, "session": session}).fetchone()
         return row[0] if row else None
 
     try:

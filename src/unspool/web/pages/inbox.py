@@ -14,10 +14,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime, time, timedelta
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from anyio import to_thread
@@ -40,7 +40,8 @@ from unspool.live.state import (
 )
 from unspool.other_agents import find_program
 from unspool.paths import config_folder
-from unspool.store import StoreAccess
+from unspool.store import IN_FOLDER, StoreAccess, folder_parameters
+from unspool.store.catalog import SessionHeading, read_headings
 from unspool.store.search import FailureKind, SearchFilters
 from unspool.web.pages.board import SIGNS
 from unspool.web.serving.forms import allow_form_origin, read_form
@@ -77,16 +78,15 @@ _SECTIONS: Final = {
     "finished": "Finished since you last looked",
     "waiting": "Waiting for your next prompt",
 }
-_COSTS_TODAY: Final = """
-SELECT a.session_id, sum(a.cost_micros) FROM answers a
-WHERE a.counted = 1 AND a.time >= :since AND a.source_id IN (
-  SELECT id FROM sources WHERE session_id IN (SELECT value FROM json_each(:ids))
-  UNION SELECT source_id FROM agents WHERE session_id IN (SELECT value FROM json_each(:ids)))
-GROUP BY a.session_id
-"""
-_TITLES: Final = """
-SELECT session_id, title, project FROM sessions WHERE session_id IN (SELECT value FROM json_each(:ids))
-ORDER BY source_id
+# Grouped by response first: two config folders may have copies of one, and each counts it.
+_COSTS_TODAY: Final = f"""
+SELECT session_id, sum(cost) FROM (
+  SELECT a.session_id, max(a.cost_micros) AS cost FROM answers a
+  WHERE a.counted = 1 AND a.time >= :since AND a.source_id IN (
+    SELECT id FROM sources WHERE {IN_FOLDER} AND (session_id IN (SELECT value FROM json_each(:ids))
+      OR id IN (SELECT source_id FROM agents WHERE session_id IN (SELECT value FROM json_each(:ids)))))
+  GROUP BY a.session_id, a.id)
+GROUP BY session_id
 """
 _ICON: Final = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">\
 <circle cx="13" cy="16" r="9" fill="none" stroke="#4a78b8" stroke-width="4"/><path d="M13 25h17" stroke="#4a78b8" \
@@ -175,12 +175,14 @@ def read_inbox(request: Request) -> InboxState:
     with services.site.open() as access:
         costs = _read_costs(access, {row.session_id for rows in by_section.values() for row in rows}, since)
         groups = services.failures.read(access, SearchFilters(since=since)).kinds
-        titles = _read_titles(access, {one.session for group in groups for one in group.sessions if one.session})
+        headings = read_headings(
+            access.database, access.roots, (one.session for group in groups for one in group.sessions)
+        )
     items = {
         name: [_describe_item(services, row, now, costs) for row in rows[:_MAX_ROWS]]
         for name, rows in by_section.items()
     }
-    failures = [_describe_failures(group, titles, now) for group in groups[:_MAX_KINDS]]
+    failures = [_describe_failures(group, headings, now) for group in groups[:_MAX_KINDS]]
     data: Json = {
         **{name: [item["data"] for item in items[name]] for name in items},
         "counts": {name: len(rows) for name, rows in by_section.items()},
@@ -288,18 +290,18 @@ def _resolved(path: Path) -> Path:
         return path
 
 
-def _describe_failures(group: FailureKind, titles: dict[str, tuple[str, str]], now: datetime) -> Json:
+def _describe_failures(group: FailureKind, headings: Mapping[str, SessionHeading], now: datetime) -> Json:
     """Return a kind of failure, how often it occurred, and where."""
     places = []
     for one in group.sessions:
         newest, id = one.last, one.session or ""
         step = f"{newest.agent}/{newest.offset}" if newest.agent else newest.offset
-        title, project = titles.get(id, ("", ""))
+        heading = headings.get(id)
         places.append(
             {
                 "session_id": id,
-                "title": title or id,
-                "project": project,
+                "title": (heading.title if heading else "") or id,
+                "project": (heading.project if heading else "") or "",
                 "count": one.failures,
                 "href": session_link(id, step=step, agent=newest.agent),
             }
@@ -325,15 +327,8 @@ def _read_costs(access: StoreAccess, ids: Iterable[str], since: int) -> dict[str
     """Return what each session has cost since a time, its agents with it."""
     if access.database is None:
         return {}
-    return dict(access.database.execute(_COSTS_TODAY, {"since": since, "ids": json.dumps(sorted(ids))}).fetchall())
-
-
-def _read_titles(access: StoreAccess, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Return title and project of sessions."""
-    if access.database is None:
-        return {}
-    rows: list[Any] = access.database.execute(_TITLES, {"ids": json.dumps(sorted(ids))}).fetchall()
-    return {id: (title, project or "") for id, title, project in rows}
+    values = {**folder_parameters(access.roots), "since": since, "ids": json.dumps(sorted(ids))}
+    return dict(access.database.execute(_COSTS_TODAY, values).fetchall())
 
 
 def _position(sections: dict[str, list[BoardRow]], costs: dict[str, int], groups: list[FailureKind], mode: str) -> str:

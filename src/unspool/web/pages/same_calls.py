@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from starlette.requests import Request
@@ -11,14 +10,13 @@ from starlette.responses import Response
 from unspool.errors import NotFound
 from unspool.format import milliseconds
 from unspool.page import read_detail
-from unspool.store import StoreAccess
+from unspool.store.catalog import read_headings
 from unspool.store.search import SameCall, find_same_calls, find_unindexed
 from unspool.web.serving.responses import Json, page_routes, respond, session_link
 from unspool.web.serving.services import services_of
 from unspool.web.serving.site import Site
 
 _MAX_SHOWN: Final = 200
-_TITLES: Final = "SELECT title FROM sessions WHERE session_id = ? ORDER BY source_id DESC"
 
 
 def show_same_calls(request: Request) -> Response:
@@ -36,7 +34,8 @@ def show_same_calls(request: Request) -> Response:
     with services.site.open() as access:
         found = find_same_calls(access, detail.tool, detail.input)
         others = [call for call in found.calls if call.session and call.session != id]
-        titles = _read_titles(access, others[:_MAX_SHOWN])
+        headings = read_headings(access.database, access.roots, (call.session for call in others[:_MAX_SHOWN]))
+        titles = {id: heading.title for id, heading in headings.items()}
         unindexed = len(find_unindexed(access.database, access.roots)) if access.database else None
     data: Json = {
         "session": id,
@@ -53,14 +52,6 @@ def show_same_calls(request: Request) -> Response:
     }
     looks = [_look(call, titles, services.site) for call in others[:_MAX_SHOWN]]
     return respond(request, "same_calls.html", data, calls=looks, back=session_link(id, step=detail.key))
-
-
-def _read_titles(access: StoreAccess, calls: Sequence[SameCall]) -> dict[str, str]:
-    if access.database is None:
-        return {}
-    ids = dict.fromkeys(call.session for call in calls if call.session)
-    rows = ((id, access.database.execute(_TITLES, (id,)).fetchone()) for id in ids)
-    return {id: row[0] for id, row in rows if row}
 
 
 def _look(call: SameCall, titles: dict[str, str], site: Site) -> Json:

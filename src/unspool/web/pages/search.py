@@ -18,6 +18,7 @@ from starlette.responses import Response
 from unspool.format import format_time
 from unspool.graph import PASSAGE_KINDS
 from unspool.store import StoreAccess
+from unspool.store.catalog import SessionHeading, read_headings
 from unspool.store.search import (
     MATCH_END,
     MATCH_START,
@@ -39,7 +40,6 @@ from unspool.web.serving.site import Site
 
 _DEFAULT_LIMIT: Final = 100
 _MAX_LIMIT: Final = 2000
-_ABOUT: Final = ("title", "project", "branch", "started")
 _LIBRARY_PAGES: Final = {"plan": "plans", "todo": "todos", "history": "history"}
 """The library page of each kind of text that belongs to no session."""
 
@@ -176,14 +176,7 @@ def _count(access: StoreAccess, site: Site, query: QueryParams) -> int | None:
 
 def _read_sessions(access: StoreAccess, ids: Iterable[str]) -> dict[str, Json]:
     """Return title, project, branch and start of sessions."""
-    if access.database is None:
-        return {}
-    query = f"SELECT {', '.join(_ABOUT)} FROM sessions WHERE session_id = ? ORDER BY source_id DESC"
-    sessions: dict[str, Json] = {}
-    for id in dict.fromkeys(ids):
-        if row := access.database.execute(query, (id,)).fetchone():
-            sessions[id] = dict(zip(_ABOUT, row, strict=True))
-    return sessions
+    return {id: heading._asdict() for id, heading in read_headings(access.database, access.roots, ids).items()}
 
 
 def _group_hits(hits: list[SearchHit], sessions: dict[str, Json]) -> list[Json]:
@@ -194,7 +187,7 @@ def _group_hits(hits: list[SearchHit], sessions: dict[str, Json]) -> list[Json]:
     return [
         {
             "session": id,
-            "about": sessions.get(id or "") or dict.fromkeys(_ABOUT),
+            "about": sessions.get(id or "") or dict.fromkeys(SessionHeading._fields),
             "count": sum(map(len, turns.values())),
             "turns": [
                 {"number": number, "hits": _collapse(turns[number])}

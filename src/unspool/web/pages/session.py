@@ -38,10 +38,13 @@ from unspool.web.serving.services import services_of
 from unspool.web.serving.sse import KEEPALIVE_SECONDS, ServerEvent, resume_position, stream_events
 
 _AGENTS_COST: Final = f"""
-SELECT coalesce(sum(cost_micros), 0) FROM answers WHERE counted = 1 AND agent_id IS NOT NULL AND session_id = :id
-  AND source_id IN (SELECT id FROM sources WHERE {IN_FOLDER} AND (session_id = :id
-                    OR id IN (SELECT source_id FROM agents WHERE session_id = :id)))
+SELECT coalesce(sum(cost), 0) FROM (
+  SELECT max(cost_micros) AS cost FROM answers WHERE counted = 1 AND agent_id IS NOT NULL AND session_id = :id
+    AND source_id IN (SELECT id FROM sources WHERE {IN_FOLDER} AND (session_id = :id
+                      OR id IN (SELECT source_id FROM agents WHERE session_id = :id)))
+  GROUP BY id)
 """
+"""Grouped by response: two config folders may have copies of one, and each counts it."""
 _MIN_PREFIX: Final = 4
 """Characters of an id that are looked up."""
 _SANDBOX: Final = "default-src 'none'; sandbox"
@@ -61,7 +64,7 @@ def show_session(request: Request) -> Response:
 def _find_by_prefix(request: Request) -> Response | None:
     """Return a redirect to the session whose id begins with the one asked for; None if there is none."""
     id, site = _id(request), services_of(request).site
-    ids = [found for found, _ in find_session_ids(site.folder, site.roots, id)] if len(id) >= _MIN_PREFIX else []
+    ids = [found for found, _ in find_session_ids(site.store_folder, site.roots, id)] if len(id) >= _MIN_PREFIX else []
     if not ids or id in ids:
         return None
     if len(ids) > 1:

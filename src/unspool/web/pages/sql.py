@@ -1,8 +1,10 @@
 """The SQL page: runs the query of the address in the locked engine; shows rows as a table or sends them as a file.
 
 Rules
-  1. A query is part of the address, and only reads (`store/sql/engine.py`). No other page can make a browser send it:
-     the request guard refuses that. The page asks for a file with a form, which carries the page key (`auth.py`).
+  1. A query is part of the address, and only reads the tables, not the files that they are made of
+     (`store/sql/engine.py`): those also hold rows of config folders that are not served. No other page can make a
+     browser send it: the request guard refuses that. The page asks for a file with a form, which carries the page key
+     (`auth.py`).
   2. It has a deadline, and ends when the browser has gone. Few run at once.
   3. A page shows some rows and the beginning of long cells; CSV and JSON have everything.
   4. Sorting by a column sorts all rows, not those that are shown: the query runs inside another one.
@@ -12,7 +14,6 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -26,7 +27,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from unspool.errors import NotFound, Refused, Unreadable, UnspoolError, UsageError
-from unspool.store import IN_FOLDER, folder_parameters
+from unspool.store.catalog import read_headings
 from unspool.store.columns import public_tables
 from unspool.store.sql import SqlEngine, fetch_text_rows, format_csv, format_json
 from unspool.web.serving.forms import allow_form_origin, read_form
@@ -90,14 +91,10 @@ def _sort_query(query: str, column: int, *, is_descending: bool) -> str:
 
 def _find_sessions(site: Site, rows: list[list[str | None]]) -> dict[str, str]:
     """Return the sessions whose ids are among the cells, and their titles."""
-    cells = sorted({cell for row in rows for cell in row if cell and len(cell) <= _MAX_ID_LENGTH})
+    cells = {cell for row in rows for cell in row if cell and len(cell) <= _MAX_ID_LENGTH}
     with site.open() as access:
-        if access.database is None or not cells:
-            return {}
-        query = f"""SELECT n.session_id, coalesce(n.title, '') FROM sessions n JOIN sources s ON s.id = n.source_id
-            WHERE n.session_id IN (SELECT value FROM json_each(:cells)) AND {IN_FOLDER} ORDER BY n.source_id"""
-        values = {**folder_parameters(access.roots), "cells": json.dumps(cells)}
-        return dict(access.database.execute(query, values).fetchall())
+        headings = read_headings(access.database, access.roots, cells)
+    return {id: heading.title for id, heading in headings.items()}
 
 
 async def download_rows(request: Request) -> Response:

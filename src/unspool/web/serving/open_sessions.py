@@ -38,7 +38,7 @@ class OpenSessions:
         self._open: OrderedDict[_Key, _OpenView] = OrderedDict()
         self._lock = threading.Lock()
         self._local = threading.local()
-        self._cache = IndexCache(site.folder)
+        self._cache = IndexCache(site.store_folder)
 
     @contextmanager
     def open(self, id: str, agent: str | None = None) -> Iterator[PageView]:
@@ -104,7 +104,7 @@ class OpenSessions:
         """Return the archive, opened once by each thread: a connection is used where it was made."""
         archive: Archive | None = getattr(self._local, "archive", None)
         if archive is None:
-            archive = self._local.archive = Archive(open_archive(self._site.folder))
+            archive = self._local.archive = Archive(open_archive(self._site.store_folder))
         return archive
 
 

@@ -2,17 +2,20 @@
 
 Rules
   1. A page reads the store as it is. Bringing it up to date is a background task (`background.py`).
-  2. Each request has a connection of its own: pages are made in threads.
+  2. Where the data folder cannot hold a store, or must not (`--no-store`), a temporary one takes its place: every page
+     gives the same answers. Stars, notes and what was seen stay in the data folder.
+  3. Each request has a connection of its own: pages are made in threads.
 """
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from unspool.display import amount, size
 from unspool.errors import UnspoolError, Unwritable
@@ -29,6 +32,8 @@ from unspool.store import (
 )
 from unspool.store.sync import is_synced
 
+_TEMPORARY: Final = "read from the files alone: sessions that Claude Code has deleted are missing"
+
 
 class Site(NamedTuple):
     """The folders that the server shows, their store, and the time."""
@@ -36,24 +41,36 @@ class Site(NamedTuple):
     roots: Roots
     """The config folder, project or file; or several, whose union is shown."""
     folder: Path
-    """Where the store is."""
+    """The data folder."""
     preferences: Preferences
     clock: Callable[[], datetime]
     refresh: Callable[[], Sequence[Skipped]]
     """Brings the store up to date, text index and all; returns what could not be read."""
     zone: tzinfo | None = None
     """The time zone of days; none is the machine's own."""
+    temporary_store: Path | None = None
+    """Where the store is, if the data folder has none that may be used; it ends with the server."""
+
+    @property
+    def store_folder(self) -> Path:
+        """Where the store is."""
+        return self.temporary_store or self.folder
+
+    def close(self) -> None:
+        """Remove the temporary store, if there is one."""
+        if self.temporary_store is not None:
+            shutil.rmtree(self.temporary_store, ignore_errors=True)
 
     @contextmanager
     def open(self) -> Iterator[StoreAccess]:
         """Open the store for one request; without a store, the session files answer."""
-        with translate_errors(self.folder):
+        with translate_errors(self.store_folder):
             database: sqlite3.Connection | None
             try:
-                database = open_store(self.folder)
+                database = open_store(self.store_folder)
             except Unwritable:  # no store can be made there: pages are read from the session files
                 database = None
-            access = StoreAccess(self.roots, self.folder, self.preferences, database)
+            access = StoreAccess(self.roots, self.store_folder, self.preferences, database)
             try:
                 yield access
             finally:
@@ -74,7 +91,7 @@ class Site(NamedTuple):
             if access.database is None:
                 return "the store is not available: pages are slow, and deleted sessions are missing"
             if is_synced(access.database, access.roots):
-                return None
+                return _TEMPORARY if self.temporary_store is not None else None
             query = f"SELECT count(*), coalesce(sum(offset), 0) FROM sources WHERE {IN_FOLDER} AND kind = 'session'"
             count, read = access.database.execute(query, folder_parameters(access.roots)).fetchone()
             return f"first read of all sessions: {amount(count, 'session')}, {size(read)} so far"

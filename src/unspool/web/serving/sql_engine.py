@@ -43,7 +43,7 @@ def open_sql_engine(site: Site) -> Iterator[SqlEngine]:
 
     with (
         _open_ready_tables(site) as ready,
-        SqlEngine(ready.setup, str(ready.columns), QueryLimits(deadline=QUERY_SECONDS)) as engine,
+        SqlEngine(ready.setup, str(ready.columns), QueryLimits(deadline=QUERY_SECONDS, tables_only=True)) as engine,
     ):
         yield engine
 
@@ -60,8 +60,8 @@ def _open_ready_tables(site: Site) -> Iterator[SqlTables]:
         if access.database is None:
             hint = "find the reason with `unspool doctor`"
             raise Unreadable("SQL needs the store, which is not available", hint=hint)
-        refresh.refresh_columns(access.database, site.folder, options)
-        with open_tables(access.database, site.folder, access.roots, site.preferences) as ready:
+        refresh.refresh_columns(access.database, site.store_folder, options)
+        with open_tables(access.database, site.store_folder, access.roots, site.preferences) as ready:
             yield ready
 
 
@@ -83,7 +83,7 @@ class KeptEngine:
         from unspool.store.columns import manifest, parquet
 
         parquet.require_sql_libraries()
-        columns = self._site.folder / manifest.COLUMNS_FOLDER
+        columns = self._site.store_folder / manifest.COLUMNS_FOLDER
         with self._lock:
             self._stop_timer()
             if self._engine is not None and self._engine.is_running and self._states is not None:
@@ -122,7 +122,7 @@ class KeptEngine:
         """Return sizes and times of the files that tables are made from; None if one has just changed."""
         from unspool.store.columns import manifest
 
-        store = self._site.folder / STORE
+        store = self._site.store_folder / STORE
         found: list[tuple[int, int, int] | None] = []
         for path in (store, store.with_name(f"{STORE}-wal"), columns / manifest.MANIFEST):
             state = None

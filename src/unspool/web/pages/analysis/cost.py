@@ -10,7 +10,6 @@ Rules
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
@@ -40,6 +39,7 @@ from unspool.page.readers import read_request_context
 from unspool.prices import known_cost
 from unspool.store import PriceLookup
 from unspool.store.archive import find_readable_sessions
+from unspool.store.catalog import read_headings
 from unspool.store.usage import UsageQuery
 from unspool.store.usage import report as reports
 from unspool.web.serving.responses import Json, check_choice, link, page_routes, parse_number, respond, session_link
@@ -58,9 +58,6 @@ _MIN_SHOWN_MICROS: Final = 50
 _ORDERS: Final = ("cost", *KINDS)
 _ONLY: Final = ("model", "tier", "thread")
 """What of an address restricts the list of requests; the sums stay those of all."""
-_TITLES: Final = """
-SELECT session_id, title FROM sessions WHERE session_id IN (SELECT value FROM json_each(?)) ORDER BY source_id
-"""
 
 
 def show_session_cost(request: Request) -> Response:
@@ -147,10 +144,8 @@ def _read_split(request: Request, query: UsageQuery, session: str | None, split:
 def _read_titles(request: Request, ids: Iterable[str]) -> dict[str, str]:
     """Return the titles of sessions that have one."""
     with services_of(request).site.open() as access:
-        if access.database is None:
-            return {}
-        rows = access.database.execute(_TITLES, (json.dumps(sorted(ids)),)).fetchall()
-    return {id: title for id, title in rows if title}
+        headings = read_headings(access.database, access.roots, ids)
+    return {id: heading.title for id, heading in headings.items() if heading.title}
 
 
 def _find_readable(request: Request, ids: Iterable[str]) -> set[str]:

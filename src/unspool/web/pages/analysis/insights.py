@@ -8,7 +8,6 @@ Rules
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 from anyio import to_thread
@@ -27,7 +26,7 @@ from unspool.insights.analysis import (
     describe_unknown,
     format_value,
 )
-from unspool.store import IN_FOLDER, StoreAccess, folder_parameters
+from unspool.store.catalog import read_headings
 from unspool.web.serving.responses import Json, link, page_routes, parse_number, respond, session_link
 from unspool.web.serving.services import services_of
 from unspool.web.serving.site import Site
@@ -66,19 +65,13 @@ def _read(site: Site, kept: KeptEngine, asked: dict[str, str | None], limit: int
         found = read_insights(engine, access, scope, limit=limit, now=now)
         ids = {row["session_id"] for name in ("contexts", "api_errors") for row in found[name]}
         ids |= {place["session_id"] for one in _all_rows(found) for place in one["places"]}
-        return {**asked, "limit": limit, **found, "titles": _read_titles(access, ids), "scope": scope}
+        headings = read_headings(access.database, access.roots, ids)
+        titles = {id: heading.title for id, heading in headings.items() if heading.title}
+        return {**asked, "limit": limit, **found, "titles": titles, "scope": scope}
 
 
 def _all_rows(data: Json) -> list[Json]:
     return [row for name in (*SHOWN, "suggestions") for row in data[name]]
-
-
-def _read_titles(access: StoreAccess, ids: set[str | None]) -> dict[str, str]:
-    assert access.database is not None
-    query = f"""SELECT n.session_id, n.title FROM sessions n JOIN sources s ON s.id = n.source_id
-        WHERE n.session_id IN (SELECT value FROM json_each(:ids)) AND {IN_FOLDER} ORDER BY n.source_id"""
-    values = {**folder_parameters(access.roots), "ids": json.dumps(sorted(id for id in ids if id))}
-    return {id: title for id, title in access.database.execute(query, values) if title}
 
 
 def _look(data: Json, asked: dict[str, str | None], scope: InsightScope, site: Site) -> Json:
