@@ -57,6 +57,13 @@ def test_on_a_phone_long_values_wrap_and_what_stands_beside_a_title_is_below_it(
     widths = page.eval_on_selector_all("table.usage td > a + .faint", "all => all.map(one => one.clientWidth)")
     assert widths
     assert min(widths) >= 100
+    page.set_viewport_size({"width": 1024, "height": 900})
+    lefts = page.eval_on_selector_all(
+        "table.usage td:has(> a + .faint)",
+        "all => all.map(one => one.getBoundingClientRect().right - one.children[1].getBoundingClientRect().left)",
+    )
+    assert min(lefts) >= 60
+    page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
     page.goto(f"{served.address}/files?path=src")
     boxes = page.eval_on_selector_all(".contents li a", "all => all.map(one => one.getBoundingClientRect().toJSON())")
     assert all(above["bottom"] + 4 <= below["top"] for above, below in pairwise(boxes))

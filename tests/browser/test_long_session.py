@@ -33,6 +33,9 @@ def turns() -> Iterator[Step]:
                 REPORT, id="look", structured={"status": "completed", "agentId": AGENT, "prompt": PROMPT,
                                                "content": content},
             )  # fmt: skip
+        if number in (12, TURNS - 3):
+            yield assistant(tool_use("Bash", id=f"failed{number}", command="row"))
+            yield tool_result("Exit code 1", id=f"failed{number}", error=True)
         words = f"Answer {number}. " * (60 if number == 2 else 1)
         unfinished: dict[str, Any] = {"id": "msg_2", "role": "assistant", "model": MODEL, "usage": USAGE}
         unfinished |= {"stop_reason": None, "content": [{"type": "text", "text": words}]}
@@ -79,6 +82,10 @@ def test_a_number_of_four_figures_does_not_run_into_its_title(served: Served, ta
            }).length"""
     )
     assert overlap == 0
+    page.wait_for_selector(f'.outline li.failed[data-turn="{TURNS - 3}"]')
+    # With the dot of a turn that failed, too.
+    heights = page.eval_on_selector_all(".outline li[data-turn] b", "all => all.map(one => one.offsetHeight)")
+    assert max(heights) <= 22
 
 
 def test_all_turns_are_there_to_be_printed(served: Served, tabs: Tabs) -> None:
