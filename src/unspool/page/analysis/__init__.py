@@ -16,7 +16,8 @@ if TYPE_CHECKING:
         CostReason, EnteredText, RequestContext, explain_request, read_from_cache,
     )
     from unspool.page.analysis.cost_split import (
-        KINDS, NO_MODEL, CostSplit, CostSum, SplitRequest, agent_of_file, sort_sums, split_request, thread_of,
+        KINDS, NO_MODEL, CostSplit, CostSum, SplitRequest, agent_of_file, folder_of, sort_sums, split_request,
+        thread_of,
     )
     from unspool.page.analysis.file_content import RecordedChange, Replaced
     from unspool.page.analysis.git_patch import format_patch, is_exact, relative_path, split_patch
@@ -31,10 +32,10 @@ __all__ = [
     "BYTES_PER_TOKEN", "FIGURES", "GROUPS", "KINDS", "KINDS_OF_TIME", "MIN_LOST_TOKENS", "NO_MODEL", "OUTSIDE",
     "UNENDED", "ComparedSession", "CostReason", "CostSplit", "CostSum", "EnteredText", "FileReview", "NetHunk",
     "NetLine", "RecordedChange", "Replaced", "RequestContext", "SplitRequest", "StripPart", "StripTurn", "TimeSpan",
-    "agent_of_file", "build_strip", "describe_outside_turns", "explain_request", "find_lost_cache", "format_figure",
-    "format_patch", "group_sessions", "is_exact", "list_differences", "mark_words", "read_from_cache", "relative_path",
-    "review_file", "session_data", "short_names", "sort_sums", "split_patch", "split_request", "sum_times", "thread_of",
-    "turns_data",
+    "agent_of_file", "build_strip", "describe_outside_turns", "explain_request", "find_lost_cache", "folder_of",
+    "format_figure", "format_patch", "group_sessions", "is_exact", "list_differences", "mark_words", "read_from_cache",
+    "relative_path", "review_file", "session_data", "short_names", "sort_sums", "split_patch", "split_request",
+    "sum_times", "thread_of", "turns_data",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -42,7 +43,8 @@ __getattr__ = lazy_door(__name__, {
         "FIGURES GROUPS ComparedSession describe_outside_turns format_figure group_sessions list_differences "
         "session_data short_names turns_data",
     "cost_reasons": "CostReason EnteredText RequestContext explain_request read_from_cache",
-    "cost_split": "KINDS NO_MODEL CostSplit CostSum SplitRequest agent_of_file sort_sums split_request thread_of",
+    "cost_split":
+        "KINDS NO_MODEL CostSplit CostSum SplitRequest agent_of_file folder_of sort_sums split_request thread_of",
     "file_content": "RecordedChange Replaced",
     "git_patch": "format_patch is_exact relative_path split_patch",
     "line_diff": "mark_words",

@@ -123,6 +123,8 @@ class CostSplit:
         self.sessions: dict[str, CostSum] = {}
         self.models: dict[str, CostSum] = {}
         self.tiers: dict[str, CostSum] = {}
+        self.folders: dict[str, CostSum] = {}
+        """By the folder of the session's file: a session may have files in several."""
         self._kept, self._order, self._is_listed = kept, order, is_listed
         self._heap: list[tuple[int, int, int, SplitRequest]] = []
 
@@ -144,6 +146,7 @@ class CostSplit:
         groups.append(self.sessions.setdefault(request.session, CostSum()))
         groups.append(self.models.setdefault(response.model or NO_MODEL, CostSum()))
         groups.append(self.tiers.setdefault(request.tier, CostSum()))
+        groups.append(self.folders.setdefault(folder_of(request), CostSum()))
         if is_agent:
             name = agent or response.agent_id or ""
             groups.append(self.agents.setdefault((request.session, name), CostSum()))
@@ -171,6 +174,12 @@ class CostSplit:
 def thread_of(request: SplitRequest) -> str:
     """Return which conversation a request belongs to: `main` or `agents`."""
     return "agents" if agent_of_file(request) is not None or request.response.sidechain else "main"
+
+
+def folder_of(request: SplitRequest) -> str:
+    """Return the folder with the file of the session that pays for a request."""
+    inside = request.file.replace("\\", "/").partition("/subagents/")[0]
+    return inside.rpartition("/")[0]
 
 
 def agent_of_file(request: SplitRequest) -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -164,3 +166,48 @@ def test_the_users_own_prices_hold_on_the_page_of_a_session(tmp_path: Path) -> N
         cost = place.get(f"/session/{S[1]}/cost.json")["cost_micros"]
         assert cost > 1_000_000  # nothing but these tokens at the user's own price could cost that much
         assert place.get(f"/session/{S[1]}.json")["head"]["usage"]["cost_micros"] == cost
+
+
+def build_copies(config: Path) -> None:
+    """Write a session that was copied to another folder, and continued in both."""
+    turns = [("One", "First.", 90_000), ("Two", "Second.", 1), ("Three", "Third.", 50_000), ("Four", "Fourth.", 70_000)]
+    # Each turn is built as a session of its own: the ids of responses follow from that of the session.
+    one, two, three, four = (
+        [
+            line.replace(S[number].encode(), S[1].encode())
+            for line in session(user(prompt), assistant(answer, usage={"output_tokens": tokens}), id=S[number]).lines
+        ]
+        for number, (prompt, answer, tokens) in enumerate(turns, 2)
+    )
+    before = session(user("A line before all others"), id=S[1]).lines
+    for name, lines in (("-p-one", [*one, *two, *four]), ("-p-two", [*before, *one, *two, *three])):
+        folder = config / "projects" / name
+        folder.mkdir(parents=True)
+        (folder / f"{S[1]}.jsonl").write_bytes(b"".join(lines))
+    os.utime(folder / f"{S[1]}.jsonl", (time.time() + 60,) * 2)  # the one that pages open
+
+
+def test_of_a_session_with_files_in_two_folders_each_request_leads_to_its_step(tmp_path: Path) -> None:
+    config = tmp_path / "claude"
+    build_copies(config)
+    with serving(config, home=tmp_path / "unspool") as served:
+        served.enter()
+        while served.get("/sessions.json").json["sessions"] < 1:
+            time.sleep(0.05)
+        data = served.get(f"/session/{S[1]}/cost.json").json
+        (row,) = served.get("/sessions.json").json["rows"]
+        assert data["cost_micros"] == row["cost_micros"]
+        assert [one["folder"].rpartition("/")[2] for one in data["folders"]] == ["-p-one", "-p-two"]
+        assert sum(one["cost_micros"] for one in data["folders"]) == data["cost_micros"]
+        found = {}
+        for one in data["listed"]:
+            if one["step"] is not None:
+                detail = served.get(f"/session/{S[1]}/detail.json?step={one['step']}").text
+                found[one["counts"]["output"]] = next(word for word in ("First", "Second", "Third") if word in detail)
+        assert {found[90_000], found[50_000]} == {"First", "Third"}
+        # The file that the page opens does not have the fourth answer.
+        (lost,) = [one for one in data["expensive"] if one["counts"]["output"] == 70_000]
+        assert (lost["step"], lost["is_readable"], lost["turn"]) == (None, False, None)
+        only = served.get(f"/session/{S[1]}/cost.json?folder={data['folders'][1]['folder']}").json
+        assert [one["counts"]["output"] for one in only["listed"]] == [50_000]
+        assert "files in 2 folders" in served.get(f"/session/{S[1]}/cost").text

@@ -10,8 +10,10 @@ Rules
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from contextlib import suppress
+from typing import Final, TypeAlias
 from urllib.parse import quote
 
 from starlette.datastructures import QueryParams
@@ -30,6 +32,7 @@ from unspool.page.analysis import (
     SplitRequest,
     agent_of_file,
     explain_request,
+    folder_of,
     sort_sums,
     split_request,
     thread_of,
@@ -37,7 +40,7 @@ from unspool.page.analysis import (
 from unspool.page.html import charts
 from unspool.page.readers import read_request_context
 from unspool.prices import known_cost
-from unspool.store import PriceLookup
+from unspool.store import IN_FOLDER, PriceLookup, folder_parameters
 from unspool.store.archive import find_readable_sessions
 from unspool.store.catalog import read_headings
 from unspool.store.usage import UsageQuery
@@ -56,8 +59,16 @@ _DEFAULT_SINCE: Final = "30d"
 _MIN_SHOWN_MICROS: Final = 50
 """Less would be shown as nothing."""
 _ORDERS: Final = ("cost", *KINDS)
-_ONLY: Final = ("model", "tier", "thread")
+_ONLY: Final = ("model", "tier", "thread", "folder")
 """What of an address restricts the list of requests; the sums stay those of all."""
+
+_REPEATED: Final = f"""
+SELECT session_id FROM sources WHERE kind = 'session' AND session_id IN (SELECT value FROM json_each(:ids))
+  AND {IN_FOLDER} GROUP BY session_id HAVING count(*) > 1
+"""
+"""The sessions that have several files: the one that pays for a request need not be the one that a page opens."""
+_Steps: TypeAlias = dict[tuple[str, int], int | None]
+"""The place of a request in the file that a page opens, by where it was billed; None if it is not in that file."""
 
 
 def show_session_cost(request: Request) -> Response:
@@ -95,8 +106,9 @@ def _show(request: Request, query: UsageQuery, about: Json, *, base: str) -> Res
         raise NotFound(f"no session matches `{about['session']}`", hint="list sessions at `/sessions`")
     expensive = split.expensive
     is_whole = not offset and order == "cost" and not any(only.values())
-    explained = [] if not is_whole else [_explain(request, one, prices) for one in expensive[:EXPLAINED]]
     listed = expensive[offset : offset + _PAGE_ROWS]
+    steps = _find_steps(request, (*expensive[:EXPLAINED], *listed))
+    explained = [] if not is_whole else [_explain(request, one, prices, steps) for one in expensive[:EXPLAINED]]
     data: Json = {
         **about,
         "order": order,
@@ -111,16 +123,17 @@ def _show(request: Request, query: UsageQuery, about: Json, *, base: str) -> Res
         "tiers": _group_data("tier", split.tiers.items()),
         "models": _group_data("model", split.models.items()),
         "sessions": [] if about["session"] else _group_data("session", split.sessions.items()),
+        "folders": _group_data("folder", split.folders.items()) if about["session"] and len(split.folders) > 1 else [],
         "agents": [
             {"session": session, "agent": agent, **_sum_data(own)}
             for (session, agent), own in sorted(split.agents.items(), key=lambda pair: -pair[1].cost_micros)
         ],
         "expensive": explained,
-        "listed": [_request_data(one) for one in listed],
+        "listed": [_request_data(one, steps) for one in listed],
     }
     readable = _find_readable(request, (one.session for one in (*expensive[:EXPLAINED], *listed)))
     for one in (*data["expensive"], *data["listed"]):
-        one["is_readable"] = one["session"] in readable
+        one["is_readable"] = one["session"] in readable and one["step"] is not None
     data["titles"] = _read_titles(request, {group["session"] for group in (*data["sessions"], *data["listed"])})
     return respond(request, "cost.html", data, view=_look(data, address, base, services_of(request).site))
 
@@ -128,6 +141,7 @@ def _show(request: Request, query: UsageQuery, about: Json, *, base: str) -> Res
 def _is_wanted(one: SplitRequest, only: Mapping[str, str | None]) -> bool:
     """Tell whether a request is of the model, the price tier and the conversation that the address names."""
     own = {"model": one.response.model or NO_MODEL, "tier": one.tier, "thread": thread_of(one)}
+    own["folder"] = folder_of(one)
     return all(value is None or value == own[name] for name, value in only.items())
 
 
@@ -156,6 +170,28 @@ def _find_readable(request: Request, ids: Iterable[str]) -> set[str]:
         return find_readable_sessions(access.database, access.roots, ids, lambda: access.archive)
 
 
+def _find_steps(request: Request, requests: Iterable[SplitRequest]) -> _Steps:
+    """Return the offsets of requests in the files that pages open, where these are not the files that pay."""
+    by_session: dict[str, list[SplitRequest]] = {}
+    for one in requests:
+        by_session.setdefault(one.session, []).append(one)
+    with services_of(request).site.open() as access:
+        if access.database is None:
+            return {}
+        values = {**folder_parameters(access.roots), "ids": json.dumps(sorted(by_session))}
+        repeated = [id for (id,) in access.database.execute(_REPEATED, values)]
+    steps: _Steps = {}
+    for id in repeated:
+        with suppress(UnspoolError), services_of(request).open_sessions.open(id) as view:
+            opened = {str(source.path) for source in (view.source, *view.session.agent_sources)}
+            offsets = {bill.response.id: bill.offset for bill in view.bills}
+            for one in by_session[id]:
+                if one.file not in opened:
+                    is_own = agent_of_file(one) is None
+                    steps[one.file, one.response.offset] = offsets.get(one.response.id) if is_own else None
+    return steps
+
+
 def _read_title(request: Request, id: str) -> str | None:
     """Return the title of a session; None if there is no such session."""
     try:
@@ -165,14 +201,15 @@ def _read_title(request: Request, id: str) -> str | None:
         return None
 
 
-def _explain(request: Request, one: SplitRequest, prices: PriceLookup) -> Json:
+def _explain(request: Request, one: SplitRequest, prices: PriceLookup, steps: _Steps) -> Json:
     """Return a request with the reasons for its cost."""
     context, turn, prompt = RequestContext(is_known=False), None, ""
     try:
         with services_of(request).open_sessions.open(one.session, agent_of_file(one)) as view:
             context = read_request_context(view, one.response.id)
-            if agent_of_file(one) is None:
-                turn = view.index.turn_at(one.response.offset)
+            offset = steps.get((one.file, one.response.offset), one.response.offset)
+            if agent_of_file(one) is None and offset is not None:
+                turn = view.index.turn_at(offset)
                 prompt = view.index.turns[turn].prompt[:200]
     except UnspoolError:  # gone meanwhile, or only its agents are left: the bill alone explains it
         pass
@@ -187,17 +224,18 @@ def _explain(request: Request, one: SplitRequest, prices: PriceLookup) -> Json:
         }
         for reason in explain_request(one, prices.price(one.response), context)
     ]
-    return {**_request_data(one), "turn": turn, "prompt": prompt, "reasons": reasons}
+    return {**_request_data(one, steps), "turn": turn, "prompt": prompt, "reasons": reasons}
 
 
-def _request_data(one: SplitRequest) -> Json:
+def _request_data(one: SplitRequest, steps: _Steps) -> Json:
     response, agent = one.response, agent_of_file(one)
+    offset = steps.get((one.file, response.offset), response.offset)
     return {
         "id": response.id,
         "session": one.session,
         "agent": agent,
         "project": one.project,
-        "step": f"{f'{agent}/' if agent else ''}{response.offset}",
+        "step": None if offset is None else f"{f'{agent}/' if agent else ''}{offset}",
         "time": response.timestamp,
         "model": response.model,
         "tier": one.tier,
@@ -288,6 +326,8 @@ def _tables(data: Json, base: str, kept: Json, total: int) -> Iterable[Json]:
     yield {"title": "By kind of token", "rows": rows("kind", data["kinds"], by_kind)}
     yield {"title": "By conversation", "rows": rows("thread", data["threads"], narrow("thread", data["threads"]))}
     yield {"title": "By price tier", "rows": rows("tier", data["tiers"], narrow("tier", data["tiers"]))}
+    if data["folders"]:
+        yield {"title": "By folder", "rows": rows("folder", data["folders"], narrow("folder", data["folders"]))}
     yield {"title": "By model", "rows": rows("model", data["models"], narrow("model", data["models"]))}
     if data["sessions"]:
         pages = {group["session"]: _cost_path(group["session"]) for group in data["sessions"]}
