@@ -8,7 +8,7 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
-    from unspool.page.detail import read_detail
+    from unspool.page.detail import StepDetail, read_detail
     from unspool.page.detail_parts import TextPart
     from unspool.page.find import find_text
     from unspool.page.index_cache import MIN_CACHED_BYTES, IndexCache
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from unspool.page.view import Growth, PageView
 
 __all__ = [
-    "MIN_CACHED_BYTES", "Growth", "IndexCache", "OutlineTurn", "PageView", "TextPart", "TranscriptRow", "find_text",
-    "read_detail", "split_into_batches", "walk_rows",
+    "MIN_CACHED_BYTES", "Growth", "IndexCache", "OutlineTurn", "PageView", "StepDetail", "TextPart", "TranscriptRow",
+    "find_text", "read_detail", "split_into_batches", "walk_rows",
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "detail": "read_detail",
+    "detail": "StepDetail read_detail",
     "detail_parts": "TextPart",
     "find": "find_text",
     "index_cache": "MIN_CACHED_BYTES IndexCache",

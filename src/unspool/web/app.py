@@ -46,6 +46,7 @@ from unspool.web.pages import (
 from unspool.web.pages.analysis import compare, cost, insights, time
 from unspool.web.serving.background import BoardWatcher, StoreRefresher
 from unspool.web.serving.open_sessions import OpenSessions
+from unspool.web.serving.render_process import RenderProcess
 from unspool.web.serving.responses import link, notes_link, respond, session_link
 from unspool.web.serving.seen import SeenFile
 from unspool.web.serving.services import WebServices
@@ -78,6 +79,7 @@ def create_app(site: Site, guard: RequestGuard, telemetry: TelemetryTask | None 
         catalog=CatalogCache(site.roots, site.store_folder, site.preferences, annotations=site.folder),
         sql_slots=anyio.Semaphore(sql.MAX_QUERIES),
         large_renderings=threading.Lock(),
+        render_process=RenderProcess(),
         streams=StreamCounter(),
         seen=SeenFile(site.folder),
         failures=FailureLog(),
@@ -127,6 +129,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         tasks.cancel_scope.cancel()
     services.catalog.close()
     services.insights_engine.close()
+    services.render_process.close()
     # Not where it was made: a server that is terminated by a signal does not return there.
     services.site.close()
 

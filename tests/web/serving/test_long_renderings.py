@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from unspool.store import preferences
 from unspool.testing.build import assistant, session, tool_result, tool_use, user
 from unspool.web import AllowedHosts, RequestGuard, create_app
 from unspool.web.server import SWITCH_SECONDS
+from unspool.web.serving.render_process import RenderProcess
 from unspool.web.serving.site import Site
 
 ID = "20000000-0000-4000-8000-000000000001"
@@ -64,7 +66,7 @@ def test_one_long_step_is_rendered_at_a_time_and_no_other_page_waits_for_it(tmp_
 
     async def visit_all() -> None:
         _, page = await ask(app, f"/session/{ID}")
-        step = page.decode().split('data-key="')[2].partition('"')[0]
+        step = page.decode().split('data-key="')[-1].partition('"')[0]  # the call
         await to_thread.run_sync(busy.acquire)
         async with anyio.create_task_group() as tasks:
             for number in range(3):
@@ -75,4 +77,7 @@ def test_one_long_step_is_rendered_at_a_time_and_no_other_page_waits_for_it(tmp_
             busy.release()
 
     anyio.run(visit_all)
+    process: RenderProcess = app.state.services.render_process
+    assert process.pid not in (None, os.getpid())  # all three were rendered there
+    process.close()
     assert sorted(answers) == [("long 0", 200), ("long 1", 200), ("long 2", 200), *[("other", 200)] * 4]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -164,8 +164,12 @@ def show_detail(request: Request) -> Response:
     query = request.query_params
     with _open(request, with_agent=False) as (view, renderer):
         detail = read_detail(view, query.get("step", ""), whole=bool(query.get("whole")))
-    with services_of(request).large_renderings if query.get("whole") else nullcontext():
-        return _respond(request, detail, lambda: renderer.detail(detail, query.get("tab", "rendered")))
+    tab, services = query.get("tab", "rendered"), services_of(request)
+    if not query.get("whole") or wants_json(request):
+        return _respond(request, detail, lambda: renderer.detail(detail, tab))
+    with services.large_renderings:
+        html = services.render_process.render(view.id, detail, tab)
+        return HTMLResponse(renderer.detail(detail, tab) if html is None else html)
 
 
 def show_chart(request: Request) -> Response:

@@ -13,6 +13,7 @@ from unspool.store.catalog import CatalogCache
 from unspool.store.search import FailureLog
 from unspool.web.serving.background import BoardWatcher, StoreRefresher
 from unspool.web.serving.open_sessions import OpenSessions
+from unspool.web.serving.render_process import RenderProcess
 from unspool.web.serving.seen import SeenFile
 from unspool.web.serving.site import Site
 from unspool.web.serving.sql_engine import KeptEngine
@@ -31,7 +32,9 @@ class WebServices(NamedTuple):
     sql_slots: anyio.Semaphore
     """Limits how many SQL queries run at once."""
     large_renderings: threading.Lock
-    """Held by the one thread that renders a very long step: several would leave other pages little of the processor."""
+    """Held by the one thread that shows a very long step: several would leave other pages little of the processor."""
+    render_process: RenderProcess
+    """Renders very long steps."""
     streams: StreamCounter
     seen: SeenFile
     """Which finished sessions the user has seen."""
