@@ -286,7 +286,10 @@ class SessionIndex:
     @property
     def commands(self) -> set[int]:
         """The offsets of commands with which turns begin."""
-        return {turn.start for turn in self.turns if turn.kind == Speaker.COMMAND.value}
+        command = (
+            Speaker.COMMAND.value
+        )  # once: a page asks for each of its batches, and there may be thousands of turns
+        return {turn.start for turn in self.turns if turn.kind == command}
 
     @property
     def has_opening(self) -> bool:

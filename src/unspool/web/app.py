@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from unspool.errors import NotFound, NothingFound, Refused, TooLarge, UnspoolError, UsageError
+from unspool.errors import MissingExtra, NotFound, NothingFound, Refused, TooLarge, UnspoolError, UsageError
 from unspool.page.html import create_environment, preload_templates
 from unspool.store.catalog import CatalogCache
 from unspool.store.search import FailureLog
@@ -55,7 +55,7 @@ from unspool.web.serving.sql_engine import KeptEngine
 from unspool.web.serving.sse import StreamCounter
 from unspool.web.serving.telemetry import TelemetryTask
 
-_STATUS = {NotFound: 404, NothingFound: 404, UsageError: 400, Refused: 403, TooLarge: 413}
+_STATUS = {NotFound: 404, NothingFound: 404, UsageError: 400, Refused: 403, TooLarge: 413, MissingExtra: 501}
 
 
 def create_app(site: Site, guard: RequestGuard, telemetry: TelemetryTask | None = None) -> Starlette:
@@ -136,7 +136,8 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
 
 def _show_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, UnspoolError)
-    status = _STATUS.get(type(error), 500)
+    # An error that has no status of its own has that of what it is a kind of.
+    status = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
     return respond(request, "error.html", {"error": error.message, "hint": error.hint, "status": status}, status=status)
 
 

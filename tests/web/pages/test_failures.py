@@ -13,6 +13,7 @@ import pytest
 from tests.serving import Served, serving
 from tests.web.pages.test_lists import Place, S, settled
 from unspool.demo.write import write_demo
+from unspool.store.preferences import change_preference
 from unspool.testing.build import assistant, raw, result_block, session, tool_result, tool_use, user
 
 REJECTED = "The user doesn't want to proceed with this tool use. The tool use was rejected."
@@ -95,6 +96,17 @@ def test_without_a_store_the_inbox_counts_what_the_page_counts_and_sees_what_is_
         total = sum(one["count"] for one in before)
         after = wait_for_failures(served, total + 1)
         assert sum(one["count"] for one in after) == total + 1
+
+
+def test_with_indexing_turned_off_the_inbox_still_knows_what_failed(tmp_path: Path) -> None:
+    config, home = tmp_path / "claude", tmp_path / "unspool"
+    fail_often(config)
+    change_preference(home, "indexing", "off")
+    with serving(config, home=home) as served:
+        served.enter()
+        found = {one["kind"]: (one["count"], one["sessions"]) for one in served.get("/inbox.json").json["failures"]}
+        assert found["Bash: keyerror: …"] == (5, 2)
+        assert count(served.get("/search/errors.json?since=today").json["kinds"]) == found
 
 
 def wait_for_failures(served: Served, least: int) -> list[dict[str, Any]]:

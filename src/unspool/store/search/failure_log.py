@@ -4,8 +4,8 @@ Rules
   1. The index knows which texts are failures. Its passages get higher ids as they come, so that a log reads only those
      that are new since it was read last.
   2. A line that several files repeat (forks, copies) counts once, in the session that wrote it.
-  3. Without a store the files are searched that were written in the span, again when one of them has changed. With a
-     store, what is not indexed yet is not in a log yet.
+  3. Without a store, or with indexing turned off, the files are searched that were written in the span, again when one
+     of them has changed. With an index, what is not indexed yet is not in a log yet.
   4. Lines are untrusted. A failure whose line neither the disk nor the archive has is counted without words.
 """
 
@@ -72,8 +72,10 @@ class FailureLog:
     def read(self, access: StoreAccess, filters: SearchFilters) -> FailureReport:
         """Return what failed; of the filters the times, the tool and the project count."""
         with self._lock:
-            if access.database is None:
-                self._scan_changed(open_corpus(access), filters)
+            if access.database is None or not access.preferences.indexing:
+                # With indexing turned off nothing would ever be found.
+                files = StoreAccess(access.roots, access.folder, access.preferences, None)
+                self._scan_changed(open_corpus(files), filters)
             else:
                 self._read_new(access, access.database, filters)
             self._keep_newest()

@@ -67,6 +67,8 @@ def test_what_is_missing_is_said(place: Place) -> None:
     assert S[4] in place.served.get(f"/compare?a={S[4]}").text
     assert place.served.get(f"/compare?a={S[4]}&b=nobody").status == 404
     assert place.served.get(f"/compare?a={S[4]}%2399&b={S[5]}").status == 404
+    both = place.served.get(f"/compare.json?a={quote(f'Do {NASTY}')}&b={S[5]}")
+    assert (both.status, "matches 2 sessions" in both.json["error"]) == (400, True)
     branches = place.get(f"/compare.json?a={S[4]}%231&b={S[4]}")
     assert branches["a"]["branch"] == 1
     assert [pair["same_prompt"] for pair in branches["turns"]] == [True]
