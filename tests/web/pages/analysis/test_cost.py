@@ -184,7 +184,8 @@ def build_copies(config: Path) -> None:
         folder = config / "projects" / name
         folder.mkdir(parents=True)
         (folder / f"{S[1]}.jsonl").write_bytes(b"".join(lines))
-    os.utime(folder / f"{S[1]}.jsonl", (time.time() + 60,) * 2)  # the one that pages open
+    opened = config / "projects" / "-p-two" / f"{S[1]}.jsonl"
+    os.utime(opened, (time.time() + 60,) * 2)  # pages open the file that changed last
 
 
 def test_of_a_session_with_files_in_two_folders_each_request_leads_to_its_step(tmp_path: Path) -> None:
