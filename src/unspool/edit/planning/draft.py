@@ -304,7 +304,7 @@ def _replace_known(
 
 def _find_once(line: bytes, value: bytes) -> int | None:
     """Return where a value stands on a line; None if it does not, or more than once."""
-    # By its beginning: `count` reads a long value twice before it begins to look for it, which took four times as long.
+    # By its beginning: `count`, and `replace` after it, each look at all of a long value before they begin.
     beginning, found = value[:_SOUGHT_BYTES], None
     at = line.find(beginning)
     while at >= 0:

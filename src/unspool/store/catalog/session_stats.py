@@ -174,37 +174,12 @@ _ADD_CHANGES: Final = """INSERT INTO changed_files SELECT ?1, id, ?3, ?4, ?5 FRO
 
 def count_changed_lines(line: Buffer, id: str) -> tuple[int, int]:
     """Return how many lines a tool call has added to a file and removed from it, by the line of its result."""
-    # Nearly every line says so without being decoded whole, which takes four times as long.
-    with suppress(*DECODE_ERRORS):
-        plain = _decode_result_line(line)
-        if plain.type == "user" and any(b.type == "tool_result" and b.tool_use_id == id for b in plain.message.content):
-            return decode_file_change(plain.tool_use_result).count_changed_lines() or (0, 0)
     for record in _spoken_records(line):
         results = (block for block in record.message.blocks if isinstance(block, ToolResult))
         if isinstance(record, User) and any(result.tool_use_id == id for result in results):
             with suppress(*DECODE_ERRORS):
                 return decode_file_change(record.tool_use_result).count_changed_lines() or (0, 0)
     return 0, 0
-
-
-class _ResultBlock(msgspec.Struct, gc=False):
-    type: str
-    tool_use_id: str | None = None
-
-
-class _ResultMessage(msgspec.Struct, gc=False):
-    content: tuple[_ResultBlock, ...]
-
-
-class _ResultLine(msgspec.Struct, rename="camel", gc=False):
-    """The fields of the line of a result that say what a call has changed."""
-
-    type: str
-    message: _ResultMessage
-    tool_use_result: msgspec.Raw = msgspec.Raw(b"")
-
-
-_decode_result_line = msgspec.json.Decoder(_ResultLine).decode
 
 
 def _spoken_records(line: Buffer) -> Iterator[User | Assistant]:
