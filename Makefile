@@ -8,7 +8,7 @@ LOCK ?=
 GENERATED := docs/architecture.md docs/cli.md docs/format.md docs/json.md docs/library.md docs/sql.md docs/team.md docs/tools.md
 GATED := src/unspool/format/*,src/unspool/read/*,src/unspool/graph/*
 
-.PHONY: help install run quick test test-fast test-all check fix faults fuzz judge-fuzz judge-tools redact-cells claude spark payloads bench browser pictures docs lock release clean
+.PHONY: help install run quick test test-fast test-all check fix faults fuzz judge-fuzz judge-tools redact-cells claude spark payloads bench browser pictures clickhouse databases docs lock release clean
 PKG ?=
 .DELETE_ON_ERROR:
 
@@ -32,9 +32,9 @@ run: $(VENV)/.base ## open it in the browser: your own sessions, or made-up ones
 quick: $(VENV)/.dev ## run the fast tests, of one package with PKG=store; under a minute for each
 	@UNSPOOL_PROFILE=quick $(BIN)/python -m pytest -q -n 2 -m 'not slow' $(if $(PKG),tests/$(PKG),tests --ignore=tests/browser --ignore=tests/claude --ignore=tests/faults)
 
-# Without CI: everything but what is marked slow, in two processes. With CI, all of it, Spark included (450 MB to fetch),
-# one suite after the other on each core.
-test: browser judge-tools $(if $(CI),spark test-all,test-fast) ## run the tests; with CI set also the slow ones and the coverage gate
+# Without CI: everything but what is marked slow, in two processes. With CI, all of it, Spark (450 MB to fetch) and the
+# engine of ClickHouse (150 MB) included, one suite after the other on each core.
+test: browser judge-tools databases $(if $(CI),spark clickhouse test-all,test-fast) ## run the tests; with CI set also the slow ones and the coverage gate
 
 test-fast:
 	@$(BIN)/python -m pytest -q -n 2 -m 'not slow'
@@ -80,6 +80,11 @@ judge-fuzz: $(VENV)/.dev ## run RUNS (50000) allowed commands in three shells un
 judge-tools: $(VENV)/.dev # strace and zsh, which that needs; installed only where CI is set
 	@$(BIN)/python -m tests.permissions.differential.tools
 
+databases: $(VENV)/.dev # Postgres and ClickHouse's server, which tests of `lake sink` start; installed only where CI is set
+	@$(BIN)/python -m tests.collect.sinks.tools
+
+clickhouse: $(VENV)-clickhouse/.ready ## fetch the engine of ClickHouse, which some tests of `lake sink` ask (150 MB)
+
 spark: $(VENV)-spark/.ready ## fetch Spark, which some tests of the lake ask (450 MB, needs Java 17)
 
 payloads: browser ## look for every payload behind every row, in a real browser; takes a quarter of an hour
@@ -103,13 +108,14 @@ lock: ## pin the requirements again (needs uv); LOCK=--upgrade takes newer versi
 	@$(COMPILE) --output-file requirements/base.txt --extra all
 	@$(COMPILE) --output-file requirements/dev.txt --extra all requirements/dev.in
 	@$(LOCKED) --output-file requirements/spark.txt requirements/spark.in
+	@$(LOCKED) --no-deps --output-file requirements/clickhouse.txt requirements/clickhouse.in
 	@$(LOCKED) --output-file requirements/docs.txt requirements/docs.in
 
 release: $(VENV)/.dev ## set VERSION everywhere, build, try the wheel in a clean environment, commit and tag
 	@$(BIN)/python -m scripts.release $(VERSION) $(URL)
 
 clean: ## remove what make made
-	@rm -rf $(VENV) $(VENV)-spark $(VENV)-docs .site .demo .bench .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	@rm -rf $(VENV) $(VENV)-spark $(VENV)-clickhouse $(VENV)-docs .site .demo .bench .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
 	@find src tests bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The environment. A stamp is newer than what it was made from, so a second run does nothing.
@@ -143,14 +149,15 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.base
 	@$(INSTALL); install --require-hashes -r requirements/dev.txt
 	@touch $@
 
-# The site and Spark have environments of their own: neither is needed to run or test unspool.
+# The site, Spark and ClickHouse's engine have environments of their own: none is needed to run unspool. The files pin
+# everything that is needed, so nothing else is looked for.
 $(VENV)-%/.ready: requirements/%.txt
 	@echo "Making $(VENV)-$* ..." >&2
 	@if uv --version >/dev/null 2>&1; then \
 	  uv venv --quiet --clear --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(VENV)-$* && \
-	  uv pip install --quiet --python $(VENV)-$*/bin/python --require-hashes -r requirements/$*.txt; \
+	  uv pip install --quiet --python $(VENV)-$*/bin/python --no-deps --require-hashes -r requirements/$*.txt; \
 	else \
 	  $(PYTHON) -m venv --clear $(VENV)-$* && \
-	  $(VENV)-$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/$*.txt; \
+	  $(VENV)-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/$*.txt; \
 	fi
 	@touch $@

@@ -47,7 +47,7 @@ def test_an_environment_of_uvx_is_named_anew(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_command_keeps_the_extras_that_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     monkeypatch.setitem(sys.modules, "obstore", None)
-    assert "[web,chat,mcp,team,otlp]" in install_command(["team"])
+    assert "[web,chat,mcp,team,otlp,postgres]" in install_command(["team"])
 
 
 def test_the_error_names_the_extras_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:

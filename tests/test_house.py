@@ -134,7 +134,7 @@ def test_a_requirement_file_names_no_address(path: Path) -> None:
 
 def test_every_requirement_file_has_the_pins_of_the_base() -> None:
     base = everywhere(ROOT / "requirements" / "base.txt")
-    own = {"spark.txt", "docs.txt"}  # environments of their own
+    own = {"spark.txt", "clickhouse.txt", "docs.txt"}  # environments of their own
     assert [path.name for path in REQUIREMENTS if path.name not in own and not base <= everywhere(path)] == []
 
 

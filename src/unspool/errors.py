@@ -140,6 +140,17 @@ class TelemetryFailed(UnspoolError):
         """Whether a smaller request may be taken."""
 
 
+class SinkFailed(UnspoolError):
+    """A database that a lake is copied to refused a request or did not answer."""
+
+    exit_code = 6
+
+    def __init__(self, message: str, *, hint: str | None = None, is_final: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.is_final = is_final
+        """Whether it is of no use to try the same again."""
+
+
 def session_not_found(name: str) -> NotFound:
     """Return the error for a name that no session has."""
     return NotFound(f"no session matches `{name}`", hint="list sessions with `unspool ls`")

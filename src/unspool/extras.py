@@ -22,6 +22,7 @@ _LIBRARIES = {
     "mcp": ("mcp",),
     "team": ("obstore", "deltalake"),
     "otlp": ("httpx2", "opentelemetry.proto"),
+    "postgres": ("psycopg",),
 }
 """The modules that each extra installs, as they are imported."""
 

@@ -77,6 +77,7 @@ CASES: dict[str, list[str]] = {
     "lake-status": [],
     "lake-migrate": [],
     "lake-users": [],
+    "lake-sink": [],
 }  # fmt: skip
 """The documents, and commands that write each. Those without a command have a test of their own below."""
 

@@ -702,3 +702,35 @@ class LakeUsersDocument(JsonDocument):
 
     items: list[BoundDevice]
     """The devices."""
+
+
+class SunkTable(JsonObject):
+    """A table that was copied to a database."""
+
+    table: str
+    """Its name."""
+    version: int
+    """The version of the lake's table that the database has."""
+    files_added: int
+    """Files of the lake whose rows were added."""
+    files_removed: int
+    """Files of the lake whose rows were removed."""
+    rows_added: int
+    """Rows that were added."""
+    rows_removed: int
+    """Rows that were removed."""
+    cells_altered: int
+    """Values that the database cannot hold as they are."""
+    columns_added: list[str]
+    """Columns that the table in the database did not have."""
+
+
+class LakeSinkDocument(JsonDocument):
+    """What was copied to a database (`lake sink`); with `--follow` a line for each round that copied anything."""
+
+    tables: list[SunkTable]
+    """The tables."""
+    left: list[str]
+    """Tables of an earlier run with other options, which were not brought up to date."""
+    seconds: float
+    """How long it took."""

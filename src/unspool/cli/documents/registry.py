@@ -66,6 +66,7 @@ DOCUMENTS: Final = MappingProxyType(
         "lake-status": maintenance.LakeStatusDocument,
         "lake-migrate": maintenance.LakeMigrateDocument,
         "lake-users": maintenance.LakeUsersDocument,
+        "lake-sink": maintenance.LakeSinkDocument,
     }
 )
 """The documents, by the name in their `schema` field."""

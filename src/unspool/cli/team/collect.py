@@ -18,6 +18,7 @@ from unspool import __version__
 from unspool.cli import options, output, store_access
 from unspool.cli.main import on_step
 from unspool.cli.team.collector_status import show_collector_status
+from unspool.cli.team.credentials import load_credentials
 from unspool.collect import (
     OPTIONAL,
     CollectCandidate,
@@ -34,8 +35,8 @@ from unspool.collect import (
     unit_text,
 )
 from unspool.display import units
-from unspool.errors import NotFound, NothingFound, ObjectStoreFailed, Refused, Unreadable, UsageError
-from unspool.files import raise_unwritable, read_whole
+from unspool.errors import NotFound, NothingFound, ObjectStoreFailed, Refused, UsageError
+from unspool.files import raise_unwritable
 from unspool.paths import absolute_path, data_folder, is_encodable
 from unspool.read import Skipped
 from unspool.store import open_archive, open_store, preferences, translate_errors
@@ -169,7 +170,7 @@ def collect(
         if action == "install":
             _install_service(to, folder, only_print=rest["only_print"], passed=_unit_options(rest))
             return
-        _load_credentials(rest["env_file"])
+        load_credentials(rest["env_file"])
         _run(_parse_settings(to, folder, rest, follow=follow), rest, follow=follow, dry_run=dry_run, as_json=as_json)
 
 
@@ -547,19 +548,3 @@ def _uninstall_service() -> None:
         path.unlink()
     click.echo(f"removed {path}")
     click.echo(f"stop the running collector with: {service_commands(path, sys.platform)[1]}")
-
-
-def _load_credentials(path: Path | None) -> None:
-    """Add the variables of a file to the environment of this process; those that are set already stay."""
-    if path is None:
-        return
-    data = read_whole(path, 1024 * 1024)
-    if path.stat().st_mode & 0o077:
-        raise Refused(f"other users can read `{path}`, which contains credentials", hint=f"run `chmod 600 {path}`")
-    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
-        name, equals, value = line.strip().removeprefix("export ").partition("=")
-        if not name or name.startswith("#"):
-            continue
-        if not equals or not name.replace("_", "").isalnum():
-            raise Unreadable(f"line {number} of `{path}` is not NAME=VALUE")
-        os.environ.setdefault(name, value.strip("\"'"))

@@ -11,6 +11,7 @@ import click
 from unspool.cli import options, output
 from unspool.cli.main import SuggestingGroup, step_hook
 from unspool.cli.query.sql import format_options, print_query_error, write_answer
+from unspool.cli.team.lake_sink import sink
 from unspool.display import TextColumn, clean_line, units
 from unspool.errors import NothingFound, Unreadable, UsageError, conflicting_options
 from unspool.extras import require_extras
@@ -331,3 +332,6 @@ def sql(
         except (UsageError, EngineStopped) as error:
             print_query_error(error)
             ctx.exit(error.exit_code)
+
+
+lake.add_command(sink)
