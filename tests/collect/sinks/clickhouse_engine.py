@@ -30,6 +30,8 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(403, b"Code: 516. DB::Exception: tide: Authentication failed. (AUTHENTICATION_FAILED)\n")
             return
         try:
+            for name in parameters.keys() - {"query", "wait_end_of_query"}:
+                session.query(f"SET {name} = '{parameters[name][0]}'")
             answer = session.query(statement).bytes()
         except RuntimeError as error:
             self._answer(500, str(error).encode())

@@ -50,6 +50,8 @@ _BEAT = 60.0
 _BLOCK_BYTES = 8 * 1024 * 1024
 _LOADS = 2**32
 """Loads that one lock may make."""
+_LOADS_PER_STATEMENT = 5000
+"""Numbers in one statement, which may have 256 kB."""
 _EXISTS = 57
 _TYPES = {
     "VARCHAR": "String",
@@ -98,7 +100,10 @@ def open_clickhouse(
     """Connect to a database and lock it; the password is in `$CLICKHOUSE_PASSWORD`."""
     client = ClickHouseClient(address, environment.get("CLICKHOUSE_PASSWORD", ""))
     try:
-        client.execute(f"CREATE DATABASE IF NOT EXISTS {address.schema}")
+        client.wait_for_inserts()
+        # `IF NOT EXISTS` wants the right to create databases even if there is nothing to create.
+        if not client.rows(f"SELECT name FROM system.databases WHERE name = {sql_literal(address.schema)}"):
+            client.execute(f"CREATE DATABASE IF NOT EXISTS {address.schema}")
         lock = ClickHouseLock(client, address)
         try:
             yield ClickHouseTarget(client, address.schema, lock, on_step)
@@ -338,8 +343,9 @@ class ClickHouseTarget:
         """Remove the rows of loads, and then the entries of files that no longer count."""
         if not loads:
             return
-        numbers = ", ".join(map(str, loads))
-        self._client.execute(f"DELETE FROM {self._name(table)}_rows WHERE sink_load IN ({numbers})")
+        for start in range(0, len(loads), _LOADS_PER_STATEMENT):
+            numbers = ", ".join(map(str, loads[start : start + _LOADS_PER_STATEMENT]))
+            self._client.execute(f"DELETE FROM {self._name(table)}_rows WHERE sink_load IN ({numbers})")
         # Only now: while an entry is being deleted, an older one of its file may count for a moment.
         files, name = self._name("sink_files"), sql_literal(table)
         self._client.execute(

@@ -60,6 +60,7 @@ class ClickHouseClient:
         if any("\n" in value or "\r" in value or not value.isascii() for value in self._headers.values()):
             raise SinkFailed("the user or password of ClickHouse cannot be sent in a header", is_final=True)
         port = address.port
+        self._settings = {"wait_end_of_query": "1"}
         self._used = time.monotonic()
         self._connection: http.client.HTTPConnection = (
             http.client.HTTPSConnection(address.host, port, timeout=timeout, context=ssl.create_default_context())
@@ -73,7 +74,7 @@ class ClickHouseClient:
 
     def execute(self, statement: str, data: bytes | None = None) -> bytes:
         """Run a statement and return its output; `data` are the rows of an INSERT."""
-        query = {"wait_end_of_query": "1"}
+        query = dict(self._settings)
         if data is not None:
             query["query"] = statement
         body = statement.encode() if data is None else data
@@ -94,6 +95,12 @@ class ClickHouseClient:
         if response.status != 200:
             raise self._error(response.status, answer.decode("utf-8", "replace"))
         return answer
+
+    def wait_for_inserts(self) -> None:
+        """Let every INSERT return when its rows are there, even if the user's profile says otherwise."""
+        # Servers that cannot do it later do not know the setting, and would refuse it.
+        if self.rows("SELECT name FROM system.settings WHERE name = 'async_insert'"):
+            self._settings["async_insert"] = "0"
 
     def rows(self, query: str) -> list[list[Any]]:
         """Return the rows of a query."""

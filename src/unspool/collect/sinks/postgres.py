@@ -144,7 +144,9 @@ class PostgresTarget:
         """Do nothing: a transaction has left no rows that do not count."""
 
     def _create_bookkeeping(self) -> None:
-        self._execute(f'CREATE SCHEMA IF NOT EXISTS "{self._schema}"')
+        # `IF NOT EXISTS` wants the right to create schemas even if there is nothing to create.
+        if not self._execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", [self._schema]):
+            self._execute(f'CREATE SCHEMA "{self._schema}"')
         self._execute(
             f"""CREATE TABLE IF NOT EXISTS {self._name("sink_tables")} (name text PRIMARY KEY, lake_id text NOT NULL,
             version bigint NOT NULL, other_columns text[] NOT NULL, changed timestamptz NOT NULL)"""

@@ -12,7 +12,7 @@ Rules
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -83,18 +83,17 @@ class SinkRunner:
     def run_once(self) -> SinkReport:
         """Copy what is new, and return."""
         with self._open() as target:
-            self._job.on_step("locked")
-            return self._round(target)
+            return self._round(target, self._prepare(target))
 
     def follow(self, every: float) -> Iterator[SinkReport | ObjectStoreFailed | SinkFailed]:
         """Copy continuously; yield the report of each round that copied anything, or the failure that it met."""
         while True:
             try:
                 with self._open() as target:
-                    self._job.on_step("locked")
+                    columns = self._prepare(target)
                     while True:
                         began = time.monotonic()
-                        report = self._round(target)
+                        report, columns = self._round(target, columns), {}
                         if report.is_changed:
                             yield report
                         time.sleep(max(every - (time.monotonic() - began), 0.0))
@@ -104,14 +103,18 @@ class SinkRunner:
                 yield error
             time.sleep(every)
 
-    def _round(self, target: SinkTarget) -> SinkReport:
-        began = time.monotonic()
+    def _prepare(self, target: SinkTarget) -> dict[str, list[str]]:
+        """Create what is missing in a database; return by table the columns that were added."""
+        self._job.on_step("locked")
         self._check_lake(target.filled())
         added = target.prepare([lake_tables()[name] for name in self._job.tables])
-        filled = target.filled()
         self._job.on_step("prepared")
+        return added
+
+    def _round(self, target: SinkTarget, columns: Mapping[str, Sequence[str]]) -> SinkReport:
+        began, filled = time.monotonic(), target.filled()
         reports = tuple(
-            self._copy_table(target, name, filled.get(name), tuple(added.get(name, ()))) for name in self._job.tables
+            self._copy_table(target, name, filled.get(name), tuple(columns.get(name, ()))) for name in self._job.tables
         )
         target.clean_up()
         # `--again` is for the first round only.
