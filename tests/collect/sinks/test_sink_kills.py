@@ -18,6 +18,7 @@ TABLES = ("responses", "answers", "sources")
 KILLS = [*STEPS, "copied:2", "written:2", "committed:2"]
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_the_lake_whenever_a_sink_is_killed(
     lake: TestLake, database: SinkDatabase, tmp_path: Path
 ) -> None:
