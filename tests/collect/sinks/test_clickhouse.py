@@ -72,6 +72,15 @@ def test_one_of_two_sinks_has_the_lock(server: Server) -> None:
     second.check()
 
 
+def test_a_lock_says_who_holds_it_from_the_beginning(server: Server) -> None:
+    lock = server.lock()
+    ((owner, is_released, seconds),) = server.client.rows(
+        f"SELECT owner, is_released, dateDiff('second', at, now()) FROM locks.sink_lock_{lock.number}"
+    )
+    assert msgspec.json.decode(owner, type=SinkOwner) == current_owner()
+    assert (is_released, int(seconds) < 60) == (0, True)
+
+
 def test_a_sink_that_was_silent_for_too_long_has_lost_its_lock(server: Server) -> None:
     server.write_owner(7, ENDED, LEASE - 100)
     with pytest.raises(Refused, match="another sink"):

@@ -126,9 +126,9 @@ class ClickHouseLock:
         self.number = held + 1
         """Higher than that of any lock before."""
         try:
+            # With its first row: a sink that is killed between two statements would leave a lock of nobody.
             client.execute(
-                f"CREATE TABLE {self._name(self.number)} (owner String, is_released UInt8, at DateTime DEFAULT now())"
-                " ENGINE = MergeTree ORDER BY at"
+                f"CREATE TABLE {self._name(self.number)} ENGINE = MergeTree ORDER BY at AS {_select_owner(0)}"
             )
         except ClickHouseError as error:
             if error.code == _EXISTS:
@@ -136,7 +136,7 @@ class ClickHouseLock:
             raise
         # The lock that was seen may be long gone, and this number have been used before.
         self.check()
-        self._write(is_released=False)
+        self._written = time.monotonic()
         for number in self._numbers():
             if number < self.number:
                 client.execute(f"DROP TABLE IF EXISTS {self._name(number)}")
@@ -157,7 +157,7 @@ class ClickHouseLock:
         self._write(is_released=True)
 
     def _is_free(self, number: int) -> bool:
-        # A lock without a row was just created, or its sink was killed at once: then the table's own age counts.
+        # The row of a lock comes a moment after its table: until then the table's own age counts.
         query = f"""SELECT dateDiff('second', metadata_modification_time, now()) FROM system.tables
             WHERE database = {sql_literal(self._address.schema)} AND name = 'sink_lock_{number}'"""
         age = [int(row[0]) for row in self._client.rows(query)]
@@ -174,9 +174,7 @@ class ClickHouseLock:
         return bool(is_released) or int(silent) > LEASE
 
     def _write(self, *, is_released: bool) -> None:
-        owner = msgspec.json.encode(current_owner()).decode()
-        row = {"owner": owner, "is_released": int(is_released)}
-        self._client.insert(self._name(self.number), list(row), [row])
+        self._client.execute(f"INSERT INTO {self._name(self.number)} {_select_owner(int(is_released))}")
         self._written = time.monotonic()
 
     def _find_newest(self) -> int:
@@ -397,6 +395,12 @@ class ClickHouseTarget:
 
     def _name(self, table: str) -> str:
         return f"{self._database}.{table}"
+
+
+def _select_owner(is_released: int) -> str:
+    """Return the query for the row of a lock that this process holds or releases."""
+    owner = msgspec.json.encode(current_owner()).decode()
+    return f"SELECT {sql_literal(owner)} AS owner, toUInt8({is_released}) AS is_released, now() AS at"
 
 
 def _entry(table: str, path: str, load: tuple[int, int], counts: int) -> dict[str, Any]:
