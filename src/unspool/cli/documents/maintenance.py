@@ -617,6 +617,10 @@ class LakeVerifyDocument(JsonDocument):
     """Lines."""
     responses: int
     """Responses."""
+    read_segments: int
+    """Segments that were read; those that were verified earlier and are the same are not."""
+    counted_partitions: int
+    """Partitions of tables whose rows were read."""
     problems: list[LakeProblemItem]
     """What is wrong."""
     whole: bool

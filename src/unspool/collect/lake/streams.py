@@ -147,7 +147,7 @@ def list_pending(
     listing = SegmentListing({}, [], {})
     is_all = homes is None
     if homes is None:
-        homes, found = _find_homes(object_store)
+        homes, found = find_homes(object_store)
         _add_objects(listing, found, identify)
     for home in homes:
         start, folder = start_of(home), f"{FOLDER}/{home}"
@@ -169,7 +169,7 @@ def _is_done(listed: ListedObject, start: str) -> bool:
     return listed.name <= start and parse_device_segment_name(listed.name) is not None
 
 
-def _find_homes(object_store: SegmentStore) -> tuple[list[str], list[ListedObject]]:
+def find_homes(object_store: SegmentStore) -> tuple[list[str], list[ListedObject]]:
     """Return the devices that have a folder, and the objects that are in the folder of none."""
     top = object_store.folder(FOLDER)
     orgs = [object_store.folder(org) for org in top.folders]

@@ -1,0 +1,6 @@
+"""Compares manifests, segments and tables of a lake: what is new each time, and on demand everything."""
+
+from unspool.collect.lake.verify.devices import LakeProblem
+from unspool.collect.lake.verify.verification import LakeVerification, verify_lake
+
+__all__ = ["LakeProblem", "LakeVerification", "verify_lake"]
