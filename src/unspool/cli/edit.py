@@ -15,6 +15,7 @@ import msgspec
 
 from unspool.cli import options, output, session_argument
 from unspool.cli.main import SuggestingGroup, on_step
+from unspool.cli.options import parse_size
 from unspool.display import TextColumn, units
 from unspool.edit import (
     Edited,
@@ -78,6 +79,9 @@ def edit() -> None:
     unspool edit redact 945090a1 --secrets --plan
     unspool edit undo
     """
+
+
+_SIZE_HINT = "use for example `--larger-than 4kB`"
 
 
 def _edit_options(command: options.Command) -> options.Command:
@@ -379,7 +383,7 @@ def _parse_trim(session: Session, **options: Any) -> Operation:
         keep_last=options["keep_last"],
         outside=options["outside"],
         older_than=options["older_than"] or 0,
-        larger_than=512 if options["larger_than"] is None else _parse_size(options["larger_than"]),
+        larger_than=512 if options["larger_than"] is None else parse_size(options["larger_than"], _SIZE_HINT),
     )
     if trim == Trim(older_than=trim.older_than, larger_than=trim.larger_than):
         raise UsageError(
@@ -408,16 +412,6 @@ def _parse_number(text: str) -> float:
     except ValueError:
         return -1.0
     return value if math.isfinite(value) else -1.0
-
-
-def _parse_size(text: str) -> int:
-    """Return the bytes of a size such as `2000`, `4kB` or `1.5 MB`."""
-    number = text.strip().lower().removesuffix("b").strip()
-    factor = {"k": 1000, "m": 1_000_000}.get(number[-1:], 1)
-    value = _parse_number(number.rstrip("km")) * factor
-    if value < 0:
-        raise UsageError(f"invalid size `{text}`", hint="use for example `--larger-than 4kB`")
-    return int(value)
 
 
 def _with_exact_tokens(planned: Planned) -> Planned:

@@ -98,6 +98,22 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
     return values
 
 
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?) ?([kmg]?)(i?)b?", re.IGNORECASE)
+
+
+def parse_size(text: str, hint: str) -> int:
+    """Return the bytes of a size such as `2000`, `4kB`, `1.5 MB` or `512MiB`.
+
+    >>> parse_size("1.5 MB", ""), parse_size("512MiB", "") >> 20
+    (1500000, 512)
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"invalid size `{text}`", hint=hint)
+    base = 1024 if match[3] else 1000
+    return int(float(match[1]) * base ** " kmg".index(match[2].lower() or " "))
+
+
 def store_options(command: Command) -> Command:
     """Add `--no-sync` and `--no-store`; the command gets them and `--config-dir` as `access`."""
 

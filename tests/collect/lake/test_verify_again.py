@@ -125,12 +125,35 @@ def test_rows_of_a_stream_that_nobody_knows_are_named_each_time(team: Team) -> N
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\x28\xb5\x2f\xfd"])
 def test_without_a_record_that_can_be_read_everything_is(team: Team, data: bytes) -> None:
-    team.lake.place.delete("none")
     opened = open_lake(str(team.lake.folder), {}).object_store
     opened.overwrite(NAME, data)
     assert read_verified(opened).devices == {}
     again = team.lake.verify()
     assert (again.problems, again.read_segments) == ((), team.first.read_segments)
+
+
+def test_where_nothing_can_be_recorded_the_result_is_the_same(team: Team) -> None:
+    path = team.lake.folder / NAME
+    path.unlink()
+    (path / "in the way").mkdir(parents=True)
+    again = team.lake.verify(is_full=True)
+    assert (again.problems, again.is_recorded) == ((), False)
+
+
+def test_streams_with_chains_of_their_own_are_read_again_if_one_of_them_grows(team: Team) -> None:
+    world, device = World(team.lake.folder.parent / "older"), team.lake.device("older")
+    for count in (3, 4):
+        world.append(world.create(), count)
+    sent = device.send(world.root, 900)
+    team.lake.ingest()
+    assert (team.lake.verify().problems, team.lake.verify().read_segments) == ((), 0)
+    world.append(world.paths[0], 1)
+    more = device.send(world.root)
+    team.lake.ingest()
+    later = team.lake.verify()
+    assert (later.problems, later.read_segments) == ((), len(sent) + len(more))
+    team.lake.place.delete(sent[0].name)
+    assert "missing segments" in team.found()
 
 
 def test_a_line_has_the_same_digest_in_python_and_in_the_tables(team: Team) -> None:

@@ -545,6 +545,15 @@ class BadSegmentItem(JsonObject):
     """What is wrong."""
 
 
+class LargeSegmentItem(JsonObject):
+    """A segment that alone needs more memory than was allowed."""
+
+    name: str
+    """Of the object."""
+    bytes: int
+    """Of all streams in it."""
+
+
 class LakeIngestDocument(JsonDocument):
     """What was read into a lake (`lake ingest`); with `--follow` a line for each round."""
 
@@ -564,6 +573,8 @@ class LakeIngestDocument(JsonDocument):
     """Objects that are no segments."""
     seconds: float
     """How long it took."""
+    large: list[LargeSegmentItem]
+    """Segments that alone need more memory than was allowed."""
 
 
 class CompactedTable(JsonObject):
@@ -621,6 +632,8 @@ class LakeVerifyDocument(JsonDocument):
     """Segments that were read; those that were verified earlier and are the same are not."""
     counted_partitions: int
     """Partitions of tables whose rows were read."""
+    is_recorded: bool
+    """Whether that was recorded in the lake, so that the next run reads only what is new."""
     problems: list[LakeProblemItem]
     """What is wrong."""
     whole: bool

@@ -13,7 +13,7 @@ from unspool.cli.main import SuggestingGroup, step_hook
 from unspool.cli.query.sql import format_options, print_query_error, write_answer
 from unspool.cli.team.lake_sink import sink
 from unspool.display import TextColumn, clean_line, units
-from unspool.errors import NothingFound, Unreadable, UsageError, conflicting_options
+from unspool.errors import NotFound, NothingFound, Unreadable, UsageError, conflicting_options
 from unspool.extras import require_extras
 from unspool.paths import data_folder
 
@@ -38,6 +38,8 @@ _STATUS_COLUMNS = (
 )
 
 _MAX_SHARDS = 64
+_LEAST_MEMORY = 448 * 1024 * 1024
+"""Bytes that an ingest can work with: with less, even the batch of one segment needs more."""
 _MEMORY = 8 << 30
 """Bytes of address space that a query may use: a lake holds the sessions of many users."""
 
@@ -77,6 +79,10 @@ def init(url: str, as_json: bool) -> None:
     "--shard", metavar="I/N", callback=lambda _, __, value: _parse_shard(value),
     help="Only the I-th of N parts of the devices, so that several machines share the work",
 )  # fmt: skip
+@click.option(
+    "--memory", metavar="SIZE", default="512MiB", show_default=True, callback=lambda _, __, value: _parse_memory(value),
+    help="Memory that each worker may use; less means smaller batches",
+)  # fmt: skip
 @click.option("--again", is_flag=True, help="Rebuild all derived rows, with new prices or after an upgrade")
 @options.json_option
 @click.pass_context
@@ -89,6 +95,7 @@ def ingest(
     every: float,
     workers: int,
     shard: tuple[int, int],
+    memory: int,
     again: bool,
     as_json: bool,
 ) -> None:
@@ -100,7 +107,7 @@ def ingest(
     require_extras("sql", "team")
     from unspool.collect.lake import IngestJob, IngestReport, IngestShard, run
 
-    job = IngestJob(source, url, again, workers, IngestShard(*shard), step_hook())
+    job = IngestJob(source, url, again, workers, IngestShard(*shard), memory, step_hook())
     if follow:
         for outcome in run.run_forever(job, os.environ, every):
             if isinstance(outcome, IngestReport):
@@ -110,6 +117,43 @@ def ingest(
                 output.warn(f"{outcome.message}; trying again")
         return
     report = run.run_once(job, os.environ)
+    _print_report(report, as_json)
+    if report.bad:
+        ctx.exit(Unreadable.exit_code)
+
+
+@lake.command("spark-ingest")
+@_FROM
+@click.option("--to", "url", metavar="PATH|URL", required=True, help="Folder or URL of the lake")
+@click.option(
+    "--master", metavar="URL", help="Spark master, as for `spark-submit`; by default what Spark is set up with"
+)
+@click.option(
+    "--memory", metavar="SIZE", default="2GiB", show_default=True, callback=lambda _, __, value: _parse_memory(value),
+    help="Memory that the driver may use; more means larger batches, with more tasks each",
+)  # fmt: skip
+@options.json_option
+@click.pass_context
+def spark_ingest(ctx: click.Context, source: str, url: str, *, master: str | None, memory: int, as_json: bool) -> None:
+    """Read segments into the tables with Spark, each line once.
+
+    Executors read and derive the segments, one task for each device; the driver commits, exactly as `lake ingest`
+    does. Both can work on one lake. It needs PySpark, and unspool on every executor: see docs/spark.md.
+    """
+    require_extras("sql", "team")
+    try:
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError:
+        raise NotFound("PySpark is not installed", hint="see docs/spark.md, or use `unspool lake ingest`") from None
+    from unspool.collect.lake import IngestJob, ingest_with_spark
+
+    builder = SparkSession.builder.appName("unspool lake ingest")
+    spark = (builder.master(master) if master else builder).getOrCreate()
+    try:
+        job = IngestJob(source, url, memory=memory, fault=step_hook())
+        report = ingest_with_spark(spark.sparkContext, job, os.environ)
+    finally:
+        spark.stop()
     _print_report(report, as_json)
     if report.bad:
         ctx.exit(Unreadable.exit_code)
@@ -125,10 +169,21 @@ def _parse_shard(value: str | None) -> tuple[int, int]:
     return int(number), int(count)
 
 
+def _parse_memory(value: str) -> int:
+    """Return a number of bytes."""
+    hint = "use for example `512MiB` or `1GB`"
+    size = options.parse_size(value, hint)
+    if size < _LEAST_MEMORY:
+        raise UsageError(f"too little memory for an ingest: `{value}`", hint="use at least `448MiB`")
+    return size
+
+
 def _print_report(report: IngestReport, as_json: bool) -> None:
     if as_json:
         bad = [{"name": segment.name, "size": segment.size, "reason": segment.reason} for segment in report.bad]
-        click.echo(output.json_line(output.make_document("lake-ingest", {**report._asdict(), "bad": bad})))
+        oversized = [one._asdict() for one in report.large]
+        data = {**report._asdict(), "bad": bad, "large": oversized}
+        click.echo(output.json_line(output.make_document("lake-ingest", data)))
         return
     waiting = f", {report.waiting:,} devices or streams wait for a missing segment" if report.waiting else ""
     of = units.amount(report.segments, "segment")
@@ -136,6 +191,9 @@ def _print_report(report: IngestReport, as_json: bool) -> None:
     output.print_line(f"{ingested}, {report.seconds:.1f} s{waiting}")
     for segment in report.bad:
         output.warn_left_out(segment.name, segment.reason)
+    for large in report.large:
+        words = f"its streams have {units.size(large.bytes)}, more than `--memory` allows for; it was ingested at once"
+        output.warn(f"`{large.name}`: {words}")
 
 
 @lake.command()
@@ -178,7 +236,9 @@ def vacuum(url: str, hours: int, yes: bool, as_json: bool) -> None:
 @lake.command()
 @_LAKE
 @_FROM
-@click.option("--full", is_flag=True, help="Read every segment and row again; by default only what is new or has changed")
+@click.option(
+    "--full", is_flag=True, help="Read every segment and row again; by default only what is new or has changed"
+)
 @options.json_option
 @click.pass_context
 def verify(ctx: click.Context, url: str, source: str, *, full: bool, as_json: bool) -> None:
@@ -202,6 +262,8 @@ def verify(ctx: click.Context, url: str, source: str, *, full: bool, as_json: bo
         things = {"stream": report.streams, "segment": report.segments, "line": report.lines}
         numbers = ", ".join(units.amount(number, name) for name, number in things.items())
         output.print_line(f"{numbers} of {units.amount(report.devices, 'device')}: {result}")
+    if not report.is_recorded and not any(problem.what == "missing file" for problem in report.problems):
+        output.warn("cannot write to the lake: the next run reads all of this again")
     if report.problems:
         ctx.exit(Unreadable.exit_code)
 

@@ -83,6 +83,11 @@ class RowBuffer:
         else:
             held.append(row)
 
+    def extend(self, table: str, batches: Sequence[Any]) -> None:
+        """Add Arrow batches that another buffer made."""
+        if batches:
+            self._batches.setdefault(table, []).extend(batches)
+
     def weigh(self, length: int) -> None:
         """Add to the number of source bytes that the held rows come from; flush if they are too many."""
         self._weight += length
@@ -94,6 +99,10 @@ class RowBuffer:
         if self._held:
             self._flush()
         return self._batches.get(table, ())
+
+    def discard(self, table: str) -> None:
+        """Forget the batches of a table."""
+        self._batches.pop(table, None)
 
     def _flush(self) -> None:
         for table, rows in self._held.items():

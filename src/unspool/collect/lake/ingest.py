@@ -16,16 +16,18 @@ Rules
   6. `quarantine` has one row for each bad object. The row of an object that is fine by now, or gone, is deleted.
   7. Old parts of a stream come from its bundle (`bundles.py`), not from the object store.
   8. If two ingests write `quarantine` at once, one of them does it, and the other in its next round.
+  9. The bytes of all streams in a batch, old parts included, are bounded, and so is the memory of an ingest. They are
+     known before anything is written: a batch that has more is halved. One segment is never divided.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 from zlib import crc32
 
 from unspool.collect.lake.billing import DeviceLock, update_billing
@@ -33,6 +35,7 @@ from unspool.collect.lake.bundles import read_bundles, write_bundles
 from unspool.collect.lake.chains import (
     ChainMark,
     ChainReader,
+    NewParts,
     SpooledChain,
     WholeStream,
     chain_app,
@@ -66,13 +69,30 @@ LANES = 4
 
 _FIRST_TABLE, _LAST_TABLE = DERIVED[0], "sources"
 _ATTEMPTS = 40
-_BATCH_BYTES = 24 * 1024 * 1024
-"""Bytes of segments in a batch: some hundred megabytes of lines."""
 _BATCH_STREAMS = 1000
 _AT_ONCE = 16
-"""Streams of which all parts are held at once, and objects that are fetched in parallel."""
+"""Objects that are fetched in parallel."""
+_FIXED_BYTES = 272 * 1024 * 1024
+"""Memory of a worker without a batch: the interpreter and its libraries."""
+_BYTES_PER_BYTE = 17
+"""Memory for each byte of the streams in a batch: their lines, the rows of all tables, and what their writers hold."""
+_COMPRESSION = 4
+"""Bytes of lines for each byte of a segment, about: segments are chosen by their size in the listing."""
+_HEADER_BYTES = 700
+"""Of a part without its lines, which escapes make a quarter longer than they are in the file."""
+_STREAMS_SHARE = 4
+"""A part of a batch: streams of which all lines are decoded at once have so much of its bytes."""
 _PARALLEL_TABLES = 2
 """Tables that are written in parallel."""
+
+
+class ChainDerivation(Protocol):
+    """Reads new segments of devices and derives their rows, for example in other processes."""
+
+    def __call__(
+        self, chains: Sequence[ChainSlice], progress: IngestProgress, users: Mapping[str, str]
+    ) -> Iterable[DerivedChains]:
+        """Yield what they give; `users` are those that devices are bound to."""
 
 
 class IngestOptions(NamedTuple):
@@ -88,6 +108,17 @@ class IngestOptions(NamedTuple):
     """Called with a device and the bytes of the parts of a stream that was derived."""
     users: Mapping[str, str] = {}
     """By device (`org/device`): the user that it is bound to."""
+    batch_bytes: int = 128 * 1024 * 1024
+    """Bytes of streams, as they are in segments before compression, that a batch may have."""
+    derive_chains: ChainDerivation | None = None
+    """Reads and derives new segments of devices elsewhere; without it, it is done here."""
+
+
+class LargeSegment(NamedTuple):
+    """A segment whose streams have more bytes together than a batch may have."""
+
+    name: str
+    bytes: int
 
 
 class IngestReport(NamedTuple):
@@ -105,6 +136,8 @@ class IngestReport(NamedTuple):
     """Devices and streams that wait behind a gap."""
     bad: tuple[BadSegment, ...] = ()
     seconds: float = 0.0
+    large: tuple[LargeSegment, ...] = ()
+    """Segments that alone need more memory than was allowed."""
 
     def merged(self, other: IngestReport) -> IngestReport:
         """Return the report of two batches or rounds, which may have run at the same time."""
@@ -117,6 +150,7 @@ class IngestReport(NamedTuple):
             waiting=self.waiting + other.waiting,
             bad=tuple(sorted({*self.bad, *other.bad})),
             seconds=max(self.seconds, other.seconds),
+            large=tuple(sorted({*self.large, *other.large})),
         )
 
 
@@ -144,6 +178,24 @@ class IngestBatch(NamedTuple):
         return sorted(homes)
 
 
+class DerivedChains(NamedTuple):
+    """What new segments of devices gave, to be committed."""
+
+    derived: list[DerivedStream]
+    rows: dict[str, Sequence[Any]]
+    """By table: Arrow batches."""
+    marks: dict[str, ChainMark]
+    """By device: how far its chain was read."""
+    own: dict[str, int]
+    """By stream: how many segments its own chain has, if their lines come now."""
+    segments: int
+    sizes: list[tuple[str, int]]
+    """For each stream: its device, and the bytes of its parts."""
+    bad: list[BadSegment]
+    broken: tuple[str, BadSegment] | None = None
+    """A device of which nothing can be ingested, and why."""
+
+
 class PendingStream(NamedTuple):
     """A stream whose rows are to be derived."""
 
@@ -154,13 +206,15 @@ class PendingStream(NamedTuple):
     """Its lines up to this segment or part are in the tables."""
 
 
-class _Progress(NamedTuple):
+class IngestProgress(NamedTuple):
     """How far the streams of a batch are in the tables before it begins."""
 
     lines: dict[str, int]
     """By stream: the last segment whose lines are in the tables."""
     derived: dict[str, int]
     """By stream: the last segment or part that is in all tables."""
+    sizes: dict[str, int]
+    """By stream: bytes of its file that were read."""
     chains: dict[str, ChainMark]
     """By device: how far its chain is in all tables."""
     chain_versions: dict[str, dict[str, int]]
@@ -187,43 +241,73 @@ def lane_of_device(home: str) -> int:
     return crc32(f"lane {home}".encode()) % LANES
 
 
-def split_into_batches(streams: Sequence[SegmentChain]) -> Iterator[IngestBatch]:
-    """Yield streams in batches; those of a device follow each other, so that few batches share a lock."""
+def batch_bytes(memory: int) -> int:
+    """Return how many bytes of streams a batch may have in a process that may use so much memory.
+
+    >>> batch_bytes(512 << 20) >> 20
+    14
+    """
+    return max((memory - _FIXED_BYTES) // _BYTES_PER_BYTE, 1 << 20)
+
+
+def split_into_batches(streams: Sequence[SegmentChain], size: int) -> Iterator[IngestBatch]:
+    """Yield streams in batches of about so many bytes of lines, in one at least a stream.
+
+    Those of a device follow each other, so that few batches share a lock.
+    """
     batch: list[SegmentChain] = []
-    size = 0
+    total = 0
     for stream in sorted(streams, key=lambda chain: (chain.org, chain.device, chain.id)):
-        if batch and (size + stream.size > _BATCH_BYTES or len(batch) == _BATCH_STREAMS):
+        if batch and (total + stream.size * _COMPRESSION > size or len(batch) == _BATCH_STREAMS):
             yield IngestBatch(streams=batch)
-            batch, size = [], 0
+            batch, total = [], 0
         batch.append(stream)
-        size += stream.size
+        total += stream.size * _COMPRESSION
     if batch:
         yield IngestBatch(streams=batch)
 
 
-def split_chains(chains: Mapping[str, Sequence[ListedObject]]) -> Iterator[IngestBatch]:
-    """Yield the new segments of devices in batches; those of a device are in order, in one batch or several."""
-    batch, size = list[ChainSlice](), 0
+def split_chains(chains: Mapping[str, Sequence[ListedObject]], size: int) -> Iterator[IngestBatch]:
+    """Yield the new segments of devices in batches of about so many bytes of lines, in one at least a segment.
+
+    Those of a device are in order, in one batch or several.
+    """
+    batch, total = list[ChainSlice](), 0
     for home in sorted(chains):
         held: list[ListedObject] = []
         for listed in chains[home]:
-            if size and size + listed.size > _BATCH_BYTES:
+            if total and total + listed.size * _COMPRESSION > size:
                 yield IngestBatch(chains=[*batch, ChainSlice(home, held)] if held else batch)
-                batch, held, size = [], [], 0
+                batch, held, total = [], [], 0
             held.append(listed)
-            size += listed.size
+            total += listed.size * _COMPRESSION
         batch.append(ChainSlice(home, held))
         if len(batch) == _BATCH_STREAMS:
             yield IngestBatch(chains=batch)
-            batch, size = [], 0
+            batch, total = [], 0
     if batch:
         yield IngestBatch(chains=batch)
+
+
+def halve_batch(batch: IngestBatch) -> tuple[IngestBatch, IngestBatch] | None:
+    """Return the chains of a batch in two batches that must be ingested in this order; None if it is one segment."""
+    chains = batch.chains
+    middle = len(chains) // 2
+    if middle:
+        return batch._replace(chains=chains[:middle]), IngestBatch(chains=chains[middle:])
+    if not chains or len(chains[0].segments) < 2:
+        return None
+    home, segments = chains[0]
+    middle = len(segments) // 2
+    first, second = ([ChainSlice(home, part)] for part in (segments[:middle], segments[middle:]))
+    return batch._replace(chains=first), IngestBatch(chains=second)
 
 
 def find_pending(lake: Lake, streams: Sequence[SegmentChain], *, again: bool = False) -> list[SegmentChain]:
     """Return the streams with new segments or unfinished rows, by names and numbers alone."""
     added = read_progress(lake)
-    derived = _derived_progress(lake, sorted({(stream.org, stream.device) for stream in streams}))
+    rows = _derived_progress(lake, sorted({(stream.org, stream.device) for stream in streams}))
+    derived = {id: sequence for id, (sequence, _) in rows.items()}
     return [
         stream
         for stream in streams
@@ -248,11 +332,12 @@ def ingest_batch(
     bad: list[BadSegment],
 ) -> IngestReport:
     """Bring the tables up to date with a batch; each line is added once, however many ingests run."""
-    conflicts = 0
+    conflicts, large, is_bounded = 0, tuple[LargeSegment, ...](), True
     while conflicts < _ATTEMPTS:
         bad_in_attempt: list[BadSegment] = []
+        attempt = _Attempt(lake, object_store, options, is_first=conflicts == 0, is_bounded=is_bounded)
         try:
-            ingested = _Attempt(lake, object_store, options, is_first=conflicts == 0).run(batch, bad_in_attempt)
+            ingested = attempt.run(batch, bad_in_attempt)
         except CommitConflict:
             _back_off(conflicts)
             conflicts += 1
@@ -261,10 +346,31 @@ def ingest_batch(
             bad.append(broken.bad)
             batch = batch._replace(chains=[chain for chain in batch.chains if chain.home != broken.home])
             continue
+        except _BatchTooLarge as error:
+            halves = halve_batch(batch)
+            if halves is None:
+                # One segment is committed as a whole: with less memory it could never be ingested.
+                is_bounded = False
+                large = (LargeSegment(batch.chains[0].segments[0].name, error.size),)
+                continue
+            parts = [ingest_batch(lake, object_store, half, options, bad) for half in halves]
+            return parts[0].merged(parts[1])
         bad += bad_in_attempt
-        return ingested._replace(conflicts=conflicts)
+        return ingested._replace(conflicts=conflicts, large=large)
     message = f"too many concurrent writers on the lake at `{lake.url}`"
     raise ObjectStoreFailed(message, hint="no data is lost; try again, or run fewer ingests at once")
+
+
+def derive_chains(
+    lake: Lake,
+    object_store: SegmentStore,
+    chains: Sequence[ChainSlice],
+    progress: IngestProgress,
+    options: IngestOptions,
+) -> DerivedChains:
+    """Read new segments of devices and derive their rows, for an ingest in another process that commits them."""
+    attempt = _Attempt(lake, object_store, options, is_first=True, is_bounded=False)
+    return attempt.derive_elsewhere(chains, progress)
 
 
 class _BrokenChain(Exception):
@@ -275,11 +381,22 @@ class _BrokenChain(Exception):
         self.home, self.bad = home, bad
 
 
+class _BatchTooLarge(Exception):
+    """The streams of a batch have more bytes than a batch may have. Nothing was written."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
+
+
 class _Attempt:
     """One attempt at a batch."""
 
-    def __init__(self, lake: Lake, object_store: SegmentStore, options: IngestOptions, *, is_first: bool) -> None:
+    def __init__(
+        self, lake: Lake, object_store: SegmentStore, options: IngestOptions, *, is_first: bool, is_bounded: bool
+    ) -> None:
         self._lake, self._object_store, self._options, self._is_first = lake, object_store, options, is_first
+        self._is_bounded = is_bounded
         self._rows = RowBuffer()
         self._numbers: dict[str, dict[str, int]] = {}
         """By table: the number of each lock, as it was before anything was read."""
@@ -304,8 +421,7 @@ class _Attempt:
             *self._spooled(batch),
         ):
             derived.append(self._derive(pending))
-        for pending in self._device_chains(batch.chains, progress, bad):
-            derived.append(self._derive(pending))
+        derived += self._derive_chains(batch.chains, progress, bad)
         if not derived:
             return IngestReport()
         self._options.on_step("read")
@@ -316,6 +432,38 @@ class _Attempt:
         lines, length = sum(stream.lines for stream in derived), sum(stream.length for stream in derived)
         return IngestReport(len(derived), self._segments, lines, length)
 
+    def derive_elsewhere(self, chains: Sequence[ChainSlice], progress: IngestProgress) -> DerivedChains:
+        """Read and derive new segments of devices for an attempt in another process."""
+        bad, sizes = list[BadSegment](), list[tuple[str, int]]()
+        self._options = self._options._replace(note_size=lambda home, size: sizes.append((home, size)))
+        try:
+            derived = self._derive_chains(chains, progress, bad)
+        except _BrokenChain as broken:
+            return DerivedChains([], {}, {}, {}, 0, [], bad, (broken.home, broken.bad))
+        rows = {name: self._rows.batches(name) for name in lake_tables()}
+        return DerivedChains(derived, rows, self._marks, self._own, self._segments, sizes, bad)
+
+    def _derive_chains(
+        self, chains: Sequence[ChainSlice], progress: IngestProgress, bad: list[BadSegment]
+    ) -> list[DerivedStream]:
+        """Derive the streams of devices that have something new, here or elsewhere."""
+        if self._options.derive_chains is None:
+            return [self._derive(pending) for pending in self._device_chains(chains, progress, bad)]
+        derived = []
+        for found in self._options.derive_chains(chains, progress, self._options.users) if chains else ():
+            if found.broken is not None:
+                raise _BrokenChain(*found.broken)
+            derived += found.derived
+            bad += found.bad
+            self._segments += found.segments
+            self._marks |= found.marks
+            self._own |= found.own
+            for name, batches in found.rows.items():
+                self._rows.extend(name, batches)
+            for home, size in found.sizes:
+                self._options.note_size(home, size)
+        return derived
+
     def _derive(self, pending: PendingStream) -> DerivedStream:
         reads = with_bound_user(pending.reads, self._options.users.get(pending.home))
         return derive_stream(reads, pending.id, pending.since, self._rows)
@@ -324,7 +472,7 @@ class _Attempt:
         self,
         streams: Sequence[SegmentChain],
         objects: Mapping[str, bytes],
-        progress: _Progress,
+        progress: IngestProgress,
         readable: list[tuple[SegmentChain, int]],
         bad: list[BadSegment],
     ) -> Iterator[PendingStream]:
@@ -351,11 +499,12 @@ class _Attempt:
                 yield PendingStream(id, spool.home, reads, len(reads))
 
     def _device_chains(
-        self, chains: Sequence[ChainSlice], progress: _Progress, bad: list[BadSegment]
+        self, chains: Sequence[ChainSlice], progress: IngestProgress, bad: list[BadSegment]
     ) -> Iterator[PendingStream]:
         """Yield the streams of devices that have something new."""
         reader = ChainReader(self._object_store, self._lake.object_store, self._lake.stream_id, progress.derived)
         names = [listed.name for chain in chains for listed in chain.segments]
+        slices, total = list[tuple[ChainSlice, list[NewParts]]](), 0
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             objects = dict(zip(names, pool.map(self._object_store.get, names), strict=True))
             for chain in chains:
@@ -364,17 +513,35 @@ class _Attempt:
                 if mark == start:
                     continue
                 self._marks[chain.home] = mark
+                slices.append((chain, list(streams.values())))
+                # Before anything of the streams is fetched, and anything is written.
+                total += sum(_stream_size(new, progress) for new in streams.values())
+                if self._is_bounded and total > self._options.batch_bytes:
+                    raise _BatchTooLarge(total)
+            objects.clear()
+            for chain, found in slices:
                 added = {name: read_mark(progress.chain_versions[name], chain.home).sequence for name in LINES}
-                self._segments += max(mark.sequence - added[LINES[0]], 0)
-                found = list(streams.values())
-                # All parts of few streams at once: those of all may be more than fits into memory.
-                for some in (found[at : at + _AT_ONCE] for at in range(0, len(found), _AT_ONCE)):
+                self._segments += max(self._marks[chain.home].sequence - added[LINES[0]], 0)
+                for some in self._split_streams(found, progress):
                     for whole in pool.map(reader.complete, some):
                         if isinstance(whole, BadSegment):
                             raise _BrokenChain(chain.home, whole)
                         yield self._pending(whole, added, progress)
 
-    def _pending(self, whole: WholeStream, added: Mapping[str, int], progress: _Progress) -> PendingStream:
+    def _split_streams(self, found: Sequence[NewParts], progress: IngestProgress) -> Iterator[list[NewParts]]:
+        """Yield streams in groups that are completed at once: all lines of a group are decoded at the same time."""
+        held, size, limit = list[NewParts](), 0, self._options.batch_bytes // _STREAMS_SHARE
+        for new in found:
+            more = _stream_size(new, progress)
+            if held and (size + more > limit or len(held) == _AT_ONCE):
+                yield held
+                held, size = [], 0
+            held.append(new)
+            size += more
+        if held:
+            yield held
+
+    def _pending(self, whole: WholeStream, added: Mapping[str, int], progress: IngestProgress) -> PendingStream:
         # `side_files` is committed before `entries`, and not always.
         table = LINES[0] if whole.reads[-1].segment.header.kind in LINE_KINDS else LINES[1]
         number = max(added[table], added[LINES[0]])
@@ -386,7 +553,7 @@ class _Attempt:
         self._options.note_size(whole.new.home, sum(read.size for read in whole.reads))
         return PendingStream(whole.new.id, whole.new.home, whole.reads, since)
 
-    def _read_progress(self, homes: Sequence[str]) -> _Progress:
+    def _read_progress(self, homes: Sequence[str]) -> IngestProgress:
         locks = {f"{home}/{lane}" for home in homes for lane in range(LANES)}
         numbers = self._numbers
         for name in (*DERIVED, "answers", _LAST_TABLE):
@@ -396,7 +563,8 @@ class _Attempt:
         unfinished = frozenset(lock for lock in locks if numbers[_FIRST_TABLE][lock] != numbers[_LAST_TABLE][lock])
         chains = {home: read_mark(self._lake.versions(_LAST_TABLE), home) for home in homes}
         pairs = [home.partition("/")[::2] for home in homes]
-        derived = _derived_progress(self._lake, pairs)
+        rows = _derived_progress(self._lake, pairs)
+        derived, sizes = ({id: cells[at] for id, cells in rows.items()} for at in (0, 1))
         highest = {lock: max(by_lock[lock] for by_lock in numbers.values()) for lock in locks}
         lines = read_progress(self._lake)
         # A copy: what the tables give goes on with every commit.
@@ -404,9 +572,9 @@ class _Attempt:
         in_table: dict[str, dict[str, int]] = {}
         for name in (*LINES, _LAST_TABLE):
             in_table[name] = {app: number for app, number in self._lake.versions(name).items() if app in apps}
-        return _Progress(lines, derived, chains, in_table, highest, unfinished)
+        return IngestProgress(lines, derived, sizes, chains, in_table, highest, unfinished)
 
-    def _add_lines(self, derived: list[DerivedStream], progress: _Progress) -> None:
+    def _add_lines(self, derived: list[DerivedStream], progress: IngestProgress) -> None:
         # `entries` comes last, and has the mark of every device: it says where reading goes on.
         for name in reversed(LINES):
             is_entries, versions = name == LINES[0], progress.chain_versions[name]
@@ -433,7 +601,7 @@ class _Attempt:
                 marks[id] = number
         return marks
 
-    def _write_derived(self, derived: list[DerivedStream], progress: _Progress) -> None:
+    def _write_derived(self, derived: list[DerivedStream], progress: IngestProgress) -> None:
         locks = {
             owner.stream: _lock(owner.org, owner.device, owner.stream) for owner in (stream.owner for stream in derived)
         }
@@ -484,6 +652,8 @@ class _Attempt:
             except CommitConflict:
                 _back_off(attempt)
                 continue
+            # Nothing asks for them again, and the other tables need memory.
+            self._rows.discard(name)
             return
         raise CommitConflict(name)
 
@@ -492,14 +662,19 @@ def _lock(org: str, device: str, stream: str) -> str:
     return f"{org}/{device}/{lane_of_stream(stream)}"
 
 
-def _derived_progress(lake: Lake, homes: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """Return for each stream of some devices the last segment that is in all tables."""
+def _derived_progress(lake: Lake, homes: Sequence[tuple[str, str]]) -> dict[str, tuple[int, int]]:
+    """Return for each stream of some devices the last segment that is in all tables, and how long its file was."""
     lake.table(_LAST_TABLE, fresh=True)
     if not homes:
         return {}
-    query = f"SELECT id, sequence FROM t WHERE {devices_predicate(homes)}"
-    progress: dict[str, int] = dict(lake.rows(_LAST_TABLE, query))
-    return progress
+    query = f"SELECT id, sequence, read_bytes FROM t WHERE {devices_predicate(homes)}"
+    return {id: (sequence, size or 0) for id, sequence, size in lake.rows(_LAST_TABLE, query)}
+
+
+def _stream_size(new: NewParts, progress: IngestProgress) -> int:
+    """Return about how many bytes a stream with new parts has: the new ones, and those of its file before them."""
+    before = progress.sizes.get(new.id, 0) * 5 // 4 + progress.derived.get(new.id, 0) * _HEADER_BYTES
+    return before + sum(len(part.data) for part in new.parts)
 
 
 def _back_off(attempt: int) -> None:

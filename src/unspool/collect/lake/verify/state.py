@@ -22,6 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from unspool.collect.object_store import ListedObject, SegmentStore
+from unspool.errors import ObjectStoreFailed
 from unspool.store.archive import compress, decompress_at_most, frame_errors
 
 NAME = "verified"
@@ -95,9 +96,13 @@ def read_verified(object_store: SegmentStore) -> VerifiedLake:
     return found if found.version == _VERSION else VerifiedLake()
 
 
-def write_verified(object_store: SegmentStore, verified: VerifiedLake) -> None:
-    """Record what was verified."""
-    object_store.overwrite(NAME, compress(msgspec.msgpack.encode(verified), 3))
+def write_verified(object_store: SegmentStore, verified: VerifiedLake) -> bool:
+    """Record what was verified; return False if the lake may not be written."""
+    try:
+        object_store.overwrite(NAME, compress(msgspec.msgpack.encode(verified), 3))
+    except ObjectStoreFailed:
+        return False
+    return True
 
 
 def line_digest(stream: str, sequence: int, generation: int, offset: int) -> int:

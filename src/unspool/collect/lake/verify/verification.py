@@ -52,6 +52,8 @@ class LakeVerification(NamedTuple):
     """Objects that were read."""
     counted_partitions: int = 0
     """Partitions of tables whose rows were counted."""
+    is_recorded: bool = False
+    """Whether the next run need not read this again."""
 
 
 def verify_lake(lake: Lake, object_store: SegmentStore, *, is_full: bool = False) -> LakeVerification:
@@ -107,7 +109,7 @@ class _Verification:
             tables[self._key(name)] = (
                 fine if name in DERIVED else {value: rows for value, rows in counted[name].items() if value in fine}
             )
-        write_verified(self._lake.object_store, VerifiedLake(devices=self._verified, tables=tables))
+        is_recorded = write_verified(self._lake.object_store, VerifiedLake(devices=self._verified, tables=tables))
         devices, streams, segments = self._numbers
         return LakeVerification(
             devices,
@@ -118,6 +120,7 @@ class _Verification:
             problems=tuple(self._problems),
             read_segments=self._reader.reads,
             counted_partitions=self._counter.counted_partitions,
+            is_recorded=is_recorded,
         )
 
     def _list_homes(self) -> set[str]:
