@@ -237,7 +237,7 @@ def vacuum(url: str, hours: int, yes: bool, as_json: bool) -> None:
 @_LAKE
 @_FROM
 @click.option(
-    "--full", is_flag=True, help="Read every segment and row again; by default only what is new or has changed"
+    "--full", is_flag=True, help="Read every segment and row again; by default only new and changed ones"
 )
 @options.json_option
 @click.pass_context
@@ -245,8 +245,8 @@ def verify(ctx: click.Context, url: str, source: str, *, full: bool, as_json: bo
     """Check that every line is in the tables exactly once.
 
     Compares manifests, segments and tables. Exits with 0 only if the store has everything that the devices sent, and
-    the tables have every segment. What was verified is recorded in the lake, so the next run reads only what is new or
-    has changed since; everything else is only listed.
+    the tables have every segment. The result is recorded in the lake: the next run reads only new and changed segments
+    and rows, and lists everything else.
     """
     require_extras("sql", "team")
     from unspool.collect.lake import open_lake, open_source, verify_lake
