@@ -236,9 +236,7 @@ def vacuum(url: str, hours: int, yes: bool, as_json: bool) -> None:
 @lake.command()
 @_LAKE
 @_FROM
-@click.option(
-    "--full", is_flag=True, help="Read every segment and row again; by default only new and changed ones"
-)
+@click.option("--full", is_flag=True, help="Read every segment and row again; by default only new and changed ones")
 @options.json_option
 @click.pass_context
 def verify(ctx: click.Context, url: str, source: str, *, full: bool, as_json: bool) -> None:
