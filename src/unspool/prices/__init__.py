@@ -9,8 +9,8 @@ from unspool.lazy_door import lazy_door
 # fmt: off
 if TYPE_CHECKING:
     from unspool.prices.bill import (
-        DIGEST, FACTOR_ONE, LONG_PROMPT_TOKENS, ONLY_AGENTS, VERSION, Bill, MissingSession, Price, PricedUsage,
-        SessionFinder, attribute_responses, bill_responses, cost_micros, find_paying_session, known_cost,
+        DIGEST, FACTOR_ONE, LONG_PROMPT_TOKENS, ONLY_AGENTS, VERSION, Bill, Price, SessionFinder, attribute_responses,
+        bill_responses, cost_micros, find_paying_session, known_cost,
     )
     from unspool.prices.cost import UsageTotals, explain_cost, total_usage
     from unspool.prices.from_entries import BILLED_RECORDS, add_entry, responses_of_entries
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BILLED_RECORDS", "DIGEST", "FACTOR_ONE", "FIVE_HOURS", "HOUR", "LONG_PROMPT_TOKENS", "MINUTE", "ONLY_AGENTS",
-    "SYNTHETIC", "VERSION", "Bill", "LineCounter", "MissingSession", "Price", "PricedUsage", "ReportTaker", "Response",
+    "SYNTHETIC", "VERSION", "Bill", "LineCounter", "Price", "ReportTaker", "Response",
     "ResponseCounter", "SessionFinder", "UnbilledLine", "UsageTotals", "UsageWindow", "WindowLimit", "add_entry",
     "attribute_responses", "bill_responses", "choose_limit", "cost_micros", "count_once", "count_text",
     "estimate_request_tokens", "explain_cost", "file_stem", "find_active_window", "find_paying_session", "find_price",
@@ -37,7 +37,7 @@ __all__ = [
 
 __getattr__ = lazy_door(__name__, {
     "bill":
-        "DIGEST FACTOR_ONE LONG_PROMPT_TOKENS ONLY_AGENTS VERSION Bill MissingSession Price PricedUsage SessionFinder "
+        "DIGEST FACTOR_ONE LONG_PROMPT_TOKENS ONLY_AGENTS VERSION Bill Price SessionFinder "
         "attribute_responses bill_responses cost_micros find_paying_session known_cost",
     "cost": "UsageTotals explain_cost total_usage",
     "from_entries": "BILLED_RECORDS add_entry responses_of_entries",

@@ -21,16 +21,62 @@ Rules of who pays
   7. Two files may have the name of one session, in two projects: each pays for what is in it and in the files of its
      own agents.
   8. Of a session that has no file, another file with the session's name pays; if there is none either, the session is
-     listed with what is left of it, its agents' files (`MissingSession`). So what all sessions pay is all there is.
+     listed with what is left of it, its agents' files. So what all sessions pay is all there is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:  # start-up: a list of sessions whose costs are in the store needs no responses, and so no msgspec
+    from typing import Protocol
+
     from unspool.prices.responses import Response
+
+    # Here, because making a protocol or a named tuple takes as long as importing a small module.
+    class PricedUsage(Protocol):
+        """What the cost of a response depends on: a `Response`, or what the status line reads of one."""
+
+        @property
+        def input(self) -> int:
+            """Tokens that were not cached."""
+
+        @property
+        def output(self) -> int:
+            """Tokens of the answer."""
+
+        @property
+        def cache_read(self) -> int:
+            """Tokens read from the cache."""
+
+        @property
+        def cache_write_5m(self) -> int:
+            """Tokens written to the cache for 5 minutes."""
+
+        @property
+        def cache_write_1h(self) -> int:
+            """Tokens written to the cache for an hour."""
+
+        @property
+        def web_searches(self) -> int:
+            """How many web searches were billed."""
+
+        @property
+        def final(self) -> bool:
+            """Whether the output is a final count."""
+
+        @property
+        def size(self) -> int:
+            """Approximate bytes of content, if the output is not final."""
+
+        @property
+        def speed(self) -> str | None:
+            """`fast`, or anything else."""
+
+        @property
+        def inference_geo(self) -> str | None:
+            """`us`, or anything else."""
 
 
 SOURCE = "public price list, as republished in litellm 1.77.0, 1.81.0 and 1.108.4, read 2026-11-15"
@@ -103,50 +149,6 @@ class Bill(NamedTuple):
 
 _FREE = Price(model="", rates=Rates(0, 0, 0, 0, 0), web_search=0)
 _USUAL = FACTOR_ONE * FACTOR_ONE
-
-
-class PricedUsage(Protocol):
-    """What the cost of a response depends on: a `Response`, or what the status line reads of one."""
-
-    @property
-    def input(self) -> int:
-        """Tokens that were not cached."""
-
-    @property
-    def output(self) -> int:
-        """Tokens of the answer."""
-
-    @property
-    def cache_read(self) -> int:
-        """Tokens read from the cache."""
-
-    @property
-    def cache_write_5m(self) -> int:
-        """Tokens written to the cache for 5 minutes."""
-
-    @property
-    def cache_write_1h(self) -> int:
-        """Tokens written to the cache for an hour."""
-
-    @property
-    def web_searches(self) -> int:
-        """How many web searches were billed."""
-
-    @property
-    def final(self) -> bool:
-        """Whether the output is a final count."""
-
-    @property
-    def size(self) -> int:
-        """Approximate bytes of content, if the output is not final."""
-
-    @property
-    def speed(self) -> str | None:
-        """`fast`, or anything else."""
-
-    @property
-    def inference_geo(self) -> str | None:
-        """`us`, or anything else."""
 
 
 def cost_micros(response: PricedUsage, price: Price | None) -> int:
@@ -244,13 +246,6 @@ def own_file_path(file: str, session: str) -> str:
     return (folder if found else f"{file.rpartition('/')[0]}/{session}") + ENDING
 
 
-class MissingSession(NamedTuple):
-    """A session that has no file of its own, and the files of its agents, in order."""
-
-    id: str
-    files: list[str]
-
-
 class SessionFinder:
     """Finds the listed session that an agent's file, or a file that is not listed, belongs to."""
 
@@ -276,6 +271,6 @@ class SessionFinder:
         return own
 
     @property
-    def missing(self) -> dict[str, MissingSession]:
-        """The sessions without a file among those looked for, by the path that their file would have."""
-        return {path: MissingSession(id, sorted(files)) for path, (id, files) in sorted(self._missing.items())}
+    def missing(self) -> dict[str, tuple[str, list[str]]]:
+        """The sessions without a file among those looked for: id and agents' files, by the path of their own file."""
+        return {path: (id, sorted(files)) for path, (id, files) in sorted(self._missing.items())}
