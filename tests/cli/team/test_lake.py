@@ -160,6 +160,9 @@ def test_a_bad_segment_is_told_and_what_was_sent_before_is_there(run: Run, sent:
     [
         (("sql", "--lake", "nowhere", "SELECT 1"), 3, "no lake at `nowhere`"),
         (("ingest", "--from", "file:///nowhere/at/all", "--to", "lake"), 3, "folder not found: `/nowhere/at/all`"),
+        (("ingest", "--from", "file:///tmp", "--to", "lake", "--memory", "lots"), 2, "invalid size `lots`"),
+        (("ingest", "--from", "file:///tmp", "--to", "lake", "--memory", "64MiB"), 2, "too little memory"),
+        (("spark-ingest", "--from", "file:///tmp", "--to", "lake"), 3, "PySpark is not installed"),
         (("init", "config"), 5, "`config` is not empty and not a lake"),
         (("init", "ftp://a/b"), 2, "not an object store URL"),
         (("sql", "--lake", "lake", "DROP TABLE entries"), 2, "not a read-only statement"),

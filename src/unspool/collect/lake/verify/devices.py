@@ -187,7 +187,8 @@ class DeviceReader:
                 part = decode_part(stored.data)
                 if segment.mark.sequence <= lines.sequence or table_of(part) == LINES[1]:
                     counts.add(self._lake.stream_id(*segment.name[:2], entry.stream), part)
-        is_complete = position.sequence >= lines.sequence
+        # Of a chain that is gone as a whole no row has a segment; behind a gap some have.
+        is_complete = position.sequence >= lines.sequence or home not in listing.chains
         for stream in listing.streams.values():
             number, taken = 0, self.taken.get(stream.id, 0)
             for read in follow_chain(self.get, stream, bad):
