@@ -72,10 +72,6 @@ _ATTEMPTS = 40
 _BATCH_STREAMS = 1000
 _AT_ONCE = 16
 """Objects that are fetched in parallel."""
-_FIXED_BYTES = 272 * 1024 * 1024
-"""Memory of a worker without a batch: the interpreter and its libraries."""
-_BYTES_PER_BYTE = 17
-"""Memory for each byte of the streams in a batch: their lines, the rows of all tables, and what their writers hold."""
 _COMPRESSION = 4
 """Bytes of lines for each byte of a segment, about: segments are chosen by their size in the listing."""
 _HEADER_BYTES = 700
@@ -239,15 +235,6 @@ def lane_of_device(home: str) -> int:
     """Return the part of the devices that a device belongs to."""
     # Not its bucket, which decides the shard: then each shard would have one worker.
     return crc32(f"lane {home}".encode()) % LANES
-
-
-def batch_bytes(memory: int) -> int:
-    """Return how many bytes of streams a batch may have in a process that may use so much memory.
-
-    >>> batch_bytes(512 << 20) >> 20
-    14
-    """
-    return max((memory - _FIXED_BYTES) // _BYTES_PER_BYTE, 1 << 20)
 
 
 def split_into_batches(streams: Sequence[SegmentChain], size: int) -> Iterator[IngestBatch]:

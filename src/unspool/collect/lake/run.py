@@ -31,7 +31,6 @@ from unspool.collect.lake.ingest import (
     IngestBatch,
     IngestOptions,
     IngestReport,
-    batch_bytes,
     find_pending,
     ingest_batch,
     lane_of_device,
@@ -54,6 +53,10 @@ _FULL_LISTING = 600.0
 """Seconds after which all devices are listed, however long that takes."""
 _SHARE = 20
 """Listing all devices may take one part in so many of the time."""
+_FIXED_BYTES = 272 * 1024 * 1024
+"""Memory of a worker without a batch: the interpreter and its libraries."""
+_BYTES_PER_BYTE = 17
+"""Memory for each byte of the streams in a batch: their lines, the rows of all tables, and what their writers hold."""
 _M_ARENA_MAX = -8
 """Of `mallopt`, as in `malloc.h`."""
 MEMORY = 512 * 1024 * 1024
@@ -105,7 +108,12 @@ class Ingester:
         lanes = tuple(lane for lane in range(LANES) if lane % job.workers == number)
         on_step = job.fault(environment) if job.fault else lambda _: None
         self._options = IngestOptions(
-            on_step, lanes, job.again, self._note_size, batch_bytes=batch_bytes(job.memory), derive_chains=derive_chains
+            on_step,
+            lanes,
+            job.again,
+            self._note_size,
+            batch_bytes=_batch_bytes(job.memory),
+            derive_chains=derive_chains,
         )
         self._shard = job.shard
         self._is_first = number == 0 and job.shard.number == 1
@@ -280,6 +288,15 @@ class Ingester:
             self._paused[chain.home] = time.monotonic() + seconds
             if bad := [by_name[listed.name] for listed in chain.segments if listed.name in by_name]:
                 self._stuck[chain.home] = (_size(chains[chain.home]), bad)
+
+
+def _batch_bytes(memory: int) -> int:
+    """Return how many bytes of streams a batch may have in a process that may use so much memory.
+
+    >>> _batch_bytes(512 << 20) >> 20
+    14
+    """
+    return max((memory - _FIXED_BYTES) // _BYTES_PER_BYTE, 1 << 20)
 
 
 def _limit_arenas() -> None:
