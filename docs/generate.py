@@ -29,15 +29,20 @@ def commands() -> str:
     for name in unspool.list_commands(context):
         command = unspool.get_command(context, name)
         assert command is not None
-        inner = click.Context(command, info_name=name, parent=context)
-        sections.append(_help(f"unspool {name}", command, inner))
-        if isinstance(command, click.Group):
-            for part in command.list_commands(inner):
-                inside = command.get_command(inner, part)
-                assert inside is not None
-                context_inside = click.Context(inside, info_name=part, parent=inner)
-                sections.append(_help(f"unspool {name} {part}", inside, context_inside))
+        sections += _command_sections(f"unspool {name}", command, context)
     return "\n".join(sections)
+
+
+def _command_sections(path: str, command: click.Command, parent: click.Context) -> list[str]:
+    """Return the help of a command, and of the commands in it."""
+    context = click.Context(command, info_name=path.rpartition(" ")[2], parent=parent)
+    sections = [_help(path, command, context)]
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            sections += _command_sections(f"{path} {name}", inner, context)
+    return sections
 
 
 def tree() -> str:

@@ -20,7 +20,7 @@ _LIBRARIES = {
     "chat": ("httpx2", "prompt_toolkit", "rich"),
     "sql": ("duckdb", "arro3", "prompt_toolkit"),
     "mcp": ("mcp",),
-    "team": ("obstore", "deltalake"),
+    "team": ("obstore", "deltalake", "cryptography"),
     "otlp": ("httpx2", "opentelemetry.proto"),
     "postgres": ("psycopg",),
 }

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -82,6 +83,16 @@ def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     pytest.fail("the S3 server did not start in time")
 
 
+class SeenRequest(NamedTuple):
+    """A request that a client made."""
+
+    method: str
+    path: str
+    """With the query."""
+    is_conditional: bool
+    """Whether it must not overwrite."""
+
+
 class Proxy(ThreadingHTTPServer):
     """Passes requests on, and does to them what it was told."""
 
@@ -99,6 +110,8 @@ class Proxy(ThreadingHTTPServer):
         """Whether it says that an object was put which the server refused to overwrite."""
         self.done: Counter[str] = Counter()
         """Faults by kind."""
+        self.seen: list[SeenRequest] = []
+        """All requests."""
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that went away is what this is for."""
@@ -111,6 +124,7 @@ class _Relay(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         proxy = self.server
+        proxy.seen.append(SeenRequest(self.command, self.path, "If-None-Match" in self.headers))
         fault = proxy.chance.choice(proxy.faults) if proxy.chance.random() < proxy.share and proxy.faults else ""
         proxy.done[fault or "none"] += 1
         if fault == "request":

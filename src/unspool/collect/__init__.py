@@ -12,7 +12,8 @@ if TYPE_CHECKING:
         add_progress, collect_sessions, limit_rate, preview_segments, publish_progress,
     )
     from unspool.collect.enrolment import (
-        Enrolment, enrol_device, parse_enrolment_options, read_enrolment, remove_enrolment,
+        Enrolment, check_device_name, enrol_device, enrol_with_token, parse_enrolment_options, read_enrolment,
+        remove_enrolment, replace_enrolment, rotate_device_key,
     )
     from unspool.collect.flush_schedule import FlushSchedule
     from unspool.collect.foreign_offsets import read_offsets, write_offsets
@@ -26,17 +27,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OPTIONAL", "CollectCandidate", "CollectionPlan", "CollectionReport", "DeviceHeartbeat", "Enrolment",
-    "FlushSchedule", "MetricFamily", "SegmentTools", "SelectionRules", "add_progress", "collect_sessions",
-    "collector_lock", "describe_system", "enrol_device", "epoch_seconds", "find_candidates", "format_metrics",
-    "is_refused", "known_targets", "limit_rate", "open_object_store", "open_state", "parse_enrolment_options",
-    "preview_segments",
-    "publish_progress", "read_enrolment", "read_offsets", "remove_enrolment", "send_heartbeat",
-    "service_commands", "unit_path", "unit_text", "write_offsets",
+    "FlushSchedule", "MetricFamily", "SegmentTools", "SelectionRules", "add_progress", "check_device_name",
+    "collect_sessions", "collector_lock", "describe_system", "enrol_device", "enrol_with_token",
+    "epoch_seconds", "find_candidates", "format_metrics", "is_refused", "known_targets", "limit_rate",
+    "open_object_store", "open_state", "parse_enrolment_options", "preview_segments", "publish_progress",
+    "read_enrolment", "read_offsets", "remove_enrolment", "replace_enrolment", "rotate_device_key",
+    "send_heartbeat", "service_commands", "unit_path", "unit_text", "write_offsets",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "collector": "add_progress collect_sessions limit_rate preview_segments publish_progress",
-    "enrolment": "Enrolment enrol_device parse_enrolment_options read_enrolment remove_enrolment",
+    "enrolment":
+        "Enrolment check_device_name enrol_device enrol_with_token parse_enrolment_options read_enrolment "
+        "remove_enrolment replace_enrolment rotate_device_key",
     "flush_schedule": "FlushSchedule",
     "foreign_offsets": "read_offsets write_offsets",
     "heartbeat": "DeviceHeartbeat describe_system send_heartbeat",

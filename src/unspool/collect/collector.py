@@ -20,6 +20,7 @@ from unspool.collect.heartbeat import DeviceHeartbeat, send_heartbeat
 from unspool.collect.recovery import recover_state
 from unspool.collect.segment_maker import CollectionPlan, CollectionReport, MadePart, SegmentMaker
 from unspool.collect.state import CollectorState
+from unspool.collect.trust import publish_key, refuse_revoked
 from unspool.collect.upload import fit_segment, upload_next
 from unspool.display import amount
 from unspool.errors import ObjectStoreFailed
@@ -88,6 +89,10 @@ class _Uploader:
         if not report.is_probed:
             enrolment = plan.tools.enrolment
             name = f"{enrolment.org}/{enrolment.device}"
+            for key in enrolment.device_keys[-1:]:
+                refuse_revoked(plan.object_store, enrolment.org, enrolment.device)
+                # Whoever made the key may have been killed before it was handed over.
+                publish_key(plan.object_store, enrolment.org, enrolment.device, key)
             plan.object_store.probe(name, f"{plan.tools.clock()}\n".encode())
             report.ahead = plan.milliseconds() / 1000 - plan.object_store.clock(name).timestamp()
             report.is_probed = True
@@ -143,8 +148,12 @@ def add_progress(state: CollectorState, heartbeat: DeviceHeartbeat) -> DeviceHea
 
 def publish_progress(plan: CollectionPlan, heartbeat: DeviceHeartbeat) -> None:
     """Write the heartbeat of this device."""
+    enrolment = plan.tools.enrolment
+    if enrolment.device_keys:
+        refuse_revoked(plan.object_store, enrolment.org, enrolment.device)
     # After the segments, never before: it may be behind them, but one that is ahead would report a loss.
-    send_heartbeat(plan.object_store, add_progress(plan.state, heartbeat))
+    told = add_progress(plan.state, heartbeat)
+    send_heartbeat(plan.object_store, told, enrolment.key_for(told.segments + 1))
     plan.on_step("published")
     # Only now: a process killed before this line writes the same again.
     plan.state.mark_published()

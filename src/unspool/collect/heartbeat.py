@@ -8,18 +8,23 @@ Rules
   3. For an ingest, a new heartbeat is the hint that its device has sent something. No data depends on it: a store that
      refuses it is no reason to stop collecting.
   4. The name does not end with `.json`: earlier versions take every `.json` there for a manifest.
-  5. `left` says that the device was taken out (`collect leave`) and will not come again.
+  5. A device with a key signs it (`trust/device_keys.py`).
+  6. `left` says that the device was taken out (`collect leave`) and will not come again.
 """
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from unspool.collect.manifest import FOLDER
 from unspool.collect.object_store import SegmentStore
+
+if TYPE_CHECKING:
+    from unspool.collect.trust import DeviceKey
 
 VERSION = 1
 SUFFIX = ".heartbeat"
@@ -68,13 +73,21 @@ def heartbeat_name(org: str, device: str) -> str:
     return f"{FOLDER}/{org}/{device}{SUFFIX}"
 
 
-def send_heartbeat(object_store: SegmentStore, heartbeat: DeviceHeartbeat) -> None:
-    """Overwrite the heartbeat of a device."""
-    object_store.overwrite(heartbeat_name(heartbeat.org, heartbeat.device), msgspec.json.encode(heartbeat))
+def send_heartbeat(object_store: SegmentStore, heartbeat: DeviceHeartbeat, key: DeviceKey | None = None) -> None:
+    """Overwrite the heartbeat of a device; with a key it is signed."""
+    line = msgspec.json.encode(heartbeat)
+    if key is not None:
+        line = key.sign_line("heartbeat", line)
+    object_store.overwrite(heartbeat_name(heartbeat.org, heartbeat.device), line)
 
 
 def read_heartbeats(object_store: SegmentStore) -> Iterator[DeviceHeartbeat]:
     """Yield the heartbeats of all devices; what cannot be read, or speaks of another device, is left out."""
+    return (heartbeat for heartbeat, _ in read_signed_heartbeats(object_store))
+
+
+def read_signed_heartbeats(object_store: SegmentStore) -> Iterator[tuple[DeviceHeartbeat, bytes]]:
+    """Yield the same, each with its bytes, which a signature covers."""
     for listed in object_store.names(FOLDER):
         if not listed.name.endswith(SUFFIX) or (data := object_store.get(listed.name)) is None:
             continue
@@ -84,4 +97,4 @@ def read_heartbeats(object_store: SegmentStore) -> Iterator[DeviceHeartbeat]:
             continue
         # A device can write below its own name only: there it may not speak for another.
         if heartbeat_name(heartbeat.org, heartbeat.device) == listed.name:
-            yield heartbeat
+            yield heartbeat, data

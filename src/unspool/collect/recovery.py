@@ -53,10 +53,16 @@ def recover_state(plan: CollectionPlan) -> list[int]:
 
 def follow_others(plan: CollectionPlan, *, is_recovery: bool = False) -> list[int]:
     """Continue the chain after the segments that the store has beyond those that were confirmed here."""
-    state, taken = plan.state, set[int]()
+    state, taken, is_first = plan.state, set[int](), not is_recovery
+    enrolment, start = plan.tools.enrolment, state.chain_end().last
+    folder = f"{FOLDER}/{enrolment.org}/{enrolment.device}"
+    # S3 answers a get of a missing object with 403 unless the whole bucket may be listed, so what is not listed is not
+    # asked for. But the first one is known to exist if its name was taken, and a listing may come late.
+    listed = {one.name for one in plan.object_store.names(folder, after=start or f"{folder}/1", before=f"{folder}/3")}
     while True:
         end, name = state.chain_end(), _next_name(plan)
-        data = plan.object_store.get(name)
+        data = plan.object_store.get(name) if is_first or name in listed else None
+        is_first = False
         if data is None:
             return sorted(taken)
         try:

@@ -18,7 +18,9 @@ Rules
      bytes between, only blank lines are not in a part.
   5. `head` and `boundary` show whether a file continues where the part ends. They are keyed: with an unkeyed hash of
      text that is otherwise known, anybody could try out what was redacted.
-  6. The day in a name is that on which the segment before was made (`next_day` in its header), and never before the day
+  6. A device with a key signs the header of its segments, which has the digest of the parts. The layout is the same:
+     earlier versions ignore the signature (`trust/device_keys.py`).
+  7. The day in a name is that on which the segment before was made (`next_day` in its header), and never before the day
      in that one's name. So names sort as the chain does, and rule 1 holds for writers whose clocks differ.
 """
 
@@ -27,12 +29,15 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from unspool.errors import Unreadable
 from unspool.store.archive import compress, decompress_pieces, frame_errors
+
+if TYPE_CHECKING:
+    from unspool.collect.trust import DeviceKey
 
 VERSION = 1
 FOLDER = "segments"
@@ -149,6 +154,9 @@ class DeviceSegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
     written: str
     """When it was made, in UTC."""
     parts: list[PartEntry]
+    # Not a default value: without a key, a header has the very bytes that earlier versions write.
+    parts_digest: str | msgspec.UnsetType = msgspec.UNSET
+    """SHA-256 of all parts together, if the header is signed."""
 
 
 class SegmentPart(NamedTuple):
@@ -156,6 +164,14 @@ class SegmentPart(NamedTuple):
 
     entry: PartEntry
     text: bytes
+
+
+class UnpackedSegment(NamedTuple):
+    """A segment of a device with the bytes of its header, which a signature covers."""
+
+    header: DeviceSegmentHeader
+    parts: list[SegmentPart]
+    line: bytes
 
 
 class SegmentName(NamedTuple):
@@ -207,13 +223,26 @@ def decode_part_header(text: bytes) -> SegmentHeader:
     return _decode_header(text.partition(b"\n")[0])
 
 
-def pack_device_segment(header: DeviceSegmentHeader, parts: Iterable[bytes]) -> bytes:
-    """Return a segment of a device as the bytes of its object."""
-    return compress(b"".join([_encoder.encode(header), b"\n", *parts]), _LEVEL)
+def pack_device_segment(header: DeviceSegmentHeader, parts: Iterable[bytes], key: DeviceKey | None = None) -> bytes:
+    """Return a segment of a device as the bytes of its object; with a key its header is signed."""
+    body = b"".join(parts)
+    if key is None:
+        line = _encoder.encode(header)
+    else:
+        line = key.sign_line(
+            "segment", _encoder.encode(msgspec.structs.replace(header, parts_digest=segment_digest(body)))
+        )
+    return compress(b"".join([line, b"\n", body]), _LEVEL)
 
 
 def unpack_device_segment(data: bytes) -> tuple[DeviceSegmentHeader, list[SegmentPart]]:
     """Return the header and the parts of an object; a damaged one, or one that is no segment, is `Unreadable`."""
+    header, parts, _ = unpack_signed_segment(data)
+    return header, parts
+
+
+def unpack_signed_segment(data: bytes) -> UnpackedSegment:
+    """Do the same, and return the bytes of the header too. Whether a signature holds is for the caller to check."""
     try:
         pieces = decompress_pieces(data, MOST)
         rest = bytearray()
@@ -236,7 +265,7 @@ def unpack_device_segment(data: bytes) -> tuple[DeviceSegmentHeader, list[Segmen
     for entry in header.parts:
         parts.append(SegmentPart(entry, bytes(memoryview(rest)[offset : offset + entry.size])))
         offset += entry.size
-    return header, parts
+    return UnpackedSegment(header, parts, first)
 
 
 def unpack_segment(data: bytes) -> Segment:

@@ -115,7 +115,7 @@ def _pack(plan: CollectionPlan, waiting: list[WaitingPart]) -> PackedSegment | N
         written=written,
         parts=[part.entry for part in parts],
     )
-    data = pack_device_segment(header, (part.text for part in parts))
+    data = pack_device_segment(header, (part.text for part in parts), enrolment.key_for(name.sequence))
     packed = PackedSegment(format_device_segment_name(name), segment_digest(data), next_day, data)
     state.keep_packed(packed, parts)
     return packed

@@ -69,6 +69,7 @@ CASES: dict[str, list[str]] = {
     "collect-status": [],
     "collect-enrol": [],
     "collect-leave": [],
+    "collect-rotate-key": [],
     "lake-init": [],
     "lake-ingest": [],
     "lake-compact": [],
@@ -78,6 +79,10 @@ CASES: dict[str, list[str]] = {
     "lake-migrate": [],
     "lake-users": [],
     "lake-sink": [],
+    "lake-admin": [],
+    "lake-admin-accept": [],
+    "lake-admin-revoke": [],
+    "lake-admin-token": [],
 }  # fmt: skip
 """The documents, and commands that write each. Those without a command have a test of their own below."""
 
@@ -264,6 +269,20 @@ def test_what_a_collector_and_a_lake_say_are_documents(run: Run, tmp_path: Path)
     check("lake-users", run("lake", "users", "--lake", lake, "--set", "acme/d1=ada", "--json").out)
     check("collect-leave", run("collect", "leave", "--json").out)
     check("sql", run("lake", "sql", "--lake", lake, "SELECT count(*) AS n FROM entries", "--json").out)
+
+
+def test_what_is_said_of_administrators_and_keys_are_documents(run: Run, tmp_path: Path) -> None:
+    url, lake, token = (tmp_path / "segments").as_uri(), ("--lake", str(tmp_path / "lake")), tmp_path / "token"
+    org = ("--org", "acme")
+    assert run("lake", "init", tmp_path / "lake").code == 0
+    check("lake-admin", run("lake", "admin", "init", *lake, *org, "--json").out)
+    made = ("lake", "admin", "enrol", *lake, *org, "--user", "ada", "--device", "d1", "-o", token, "--json")
+    check("lake-admin-token", run(*made).out)
+    check("collect-enrol", run("collect", "enrol", "--token-file", token, "--to", url, "--json").out)
+    check("lake-admin-accept", run("lake", "admin", "accept", *lake, *org, "--from", url, "--json").out)
+    check("collect-rotate-key", run("collect", "rotate-key", "--to", url, "--json").out)
+    check("lake-admin-revoke", run("lake", "admin", "revoke", "acme/d1", *lake, "--json").out)
+    assert len(check("lake-admin", run("lake", "admin", "show", *lake, *org, "--json").out)["devices"]) == 1
 
 
 def test_what_was_sent_to_opentelemetry_is_a_document(run: Run, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from unspool.collect.segments import (
     pack_device_segment,
     segment_digest,
 )
+from unspool.collect.trust import DeviceKey
 from unspool.read.source_tree import LINE_KINDS, Source, scan
 from unspool.store.archive import compress
 
@@ -78,6 +79,8 @@ class Device:
         """By its clock."""
         self._chain = DeviceSegmentName(org, device, FIRST_DAY, 0, FIRST)
         self._before: dict[str, str] = {}
+        self.key: DeviceKey | None = None
+        """Signs the segments of its chain, and its heartbeat."""
         self.is_last = False
         """Whether a line without an end is sent too."""
 
@@ -111,7 +114,7 @@ class Device:
             org=self.org, user=self.user, device=self.device, sequence=name.sequence, previous=before.previous,
             day=name.day, next_day=next_day, written=WRITTEN, parts=entries,
         )  # fmt: skip
-        data = pack_device_segment(header, [one.data for one in made])
+        data = pack_device_segment(header, [one.data for one in made], self.key)
         self._chain = name._replace(day=next_day, previous=segment_digest(data))
         segments = [part for one in made for part in one.parts]
         return Made(format_device_segment_name(name), data, made[0].header, segments)
@@ -124,7 +127,7 @@ class Device:
                 org=self.org, user=self.user, device=self.device, written=WRITTEN, collector="1",
                 segments=self._chain.sequence, lines=lines, digest=self._chain.previous,
             )  # fmt: skip
-            send_heartbeat(self.place, beat)
+            send_heartbeat(self.place, beat, self.key)
             return
         streams = {
             id: manifest.SentStream(state.sequence, state.lines, state.previous) for id, state in self._states.items()

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from unspool.cli.documents import base, comparisons, insights, lists, maintenance, sessions
+from unspool.cli.documents import base, comparisons, insights, lists, maintenance, sessions, trust
 
 DOCUMENTS: Final = MappingProxyType(
     {
@@ -58,6 +58,7 @@ DOCUMENTS: Final = MappingProxyType(
         "collect-status": maintenance.CollectStatusDocument,
         "collect-enrol": maintenance.CollectEnrolDocument,
         "collect-leave": maintenance.CollectLeaveDocument,
+        "collect-rotate-key": trust.CollectRotateKeyDocument,
         "lake-init": maintenance.LakeInitDocument,
         "lake-ingest": maintenance.LakeIngestDocument,
         "lake-compact": maintenance.LakeCompactDocument,
@@ -67,11 +68,15 @@ DOCUMENTS: Final = MappingProxyType(
         "lake-migrate": maintenance.LakeMigrateDocument,
         "lake-users": maintenance.LakeUsersDocument,
         "lake-sink": maintenance.LakeSinkDocument,
+        "lake-admin": trust.LakeAdminDocument,
+        "lake-admin-accept": trust.LakeAdminAcceptDocument,
+        "lake-admin-revoke": trust.LakeAdminRevokeDocument,
+        "lake-admin-token": trust.LakeAdminTokenDocument,
     }
 )
 """The documents, by the name in their `schema` field."""
 
-_MODULES: Final = (base, comparisons, insights, lists, sessions, maintenance)
+_MODULES: Final = (base, comparisons, insights, lists, sessions, maintenance, trust)
 
 
 def make_schema(name: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from unspool.cli import options, output, store_access
 from unspool.cli.main import on_step
 from unspool.cli.team.collector_status import show_collector_status
 from unspool.cli.team.credentials import load_credentials
+from unspool.cli.team.device_keys import enrol_device_with_token, find_token, rotate_key
 from unspool.collect import (
     OPTIONAL,
     CollectCandidate,
@@ -67,7 +68,7 @@ _PASSED_VARIABLES = ("UNSPOOL_HOME", "CLAUDE_CONFIG_DIR")
 
 
 _NOT_FOR_SERVICE = frozenset(
-    {"to", "once", "follow", "status", "dry_run", "only_print", "as_json", "prometheus", "yes"}
+    {"to", "once", "follow", "status", "dry_run", "only_print", "as_json", "prometheus", "yes", "token_file"}
 )
 """Options that are for one run, or that the service has anyway."""
 
@@ -90,7 +91,9 @@ class _CollectorSettings(NamedTuple):
 
 
 @click.command()
-@click.argument("action", type=click.Choice(["run", "enrol", "leave", "install", "uninstall"]), default="run")
+@click.argument(
+    "action", type=click.Choice(["run", "enrol", "rotate-key", "leave", "install", "uninstall"]), default="run"
+)
 @click.option(
     "--to", metavar="URL", envvar="UNSPOOL_COLLECT_TO", help="Destination: file:///…, s3://…, gs://… or az://…"
 )
@@ -106,6 +109,10 @@ class _CollectorSettings(NamedTuple):
 )  # fmt: skip
 @click.option("--org", metavar="NAME", envvar="UNSPOOL_ORG", help="Organization, on first use")
 @click.option("--user", metavar="NAME", envvar="UNSPOOL_USER", help="User name, on first use")
+@click.option(
+    "--token-file", metavar="FILE", type=click.Path(path_type=Path),
+    help="With enrol: file with a token of an administrator; or $UNSPOOL_TOKEN",
+)  # fmt: skip
 @click.option(
     "--since", metavar="TIME", help="Only files that changed since TIME: a date, an age like `12h`, or `yesterday`"
 )
@@ -144,9 +151,12 @@ def collect(
     objects that `unspool lake` reads. After a crash or an unreachable store, the next run continues where the last one
     stopped. Credentials come from the environment (AWS_…, GOOGLE_…, AZURE_…) or from --env-file.
 
-    `enrol` sets the organization and user of this machine. `leave` ends that; what was sent stays. `install` starts
-    the collector at every login, `uninstall` stops that. Exit codes: 5 if another collector runs or the store may
-    overwrite objects, 6 if the store is unreachable or rejects the request; the next run sends what waits.
+    `enrol` sets the organization and user of this machine; with a token of an administrator, the machine gets a key
+    that signs what it sends, and `rotate-key` exchanges that. `leave` ends the enrolment; what was sent stays.
+    `install` starts the collector at every login, `uninstall` stops that.
+
+    Exit codes: 5 if another collector runs, an administrator has revoked the device, or the store may overwrite
+    objects; 6 if the store is unreachable or rejects the request. The next run sends what waits.
     """
     folder = data_folder(os.environ)
     if rest["once"] and follow:
@@ -157,8 +167,13 @@ def collect(
         show_collector_status(folder, as_json=as_json, as_metrics=rest["prometheus"])
     elif action == "leave":
         _leave(folder, is_forced=rest["yes"], as_json=as_json)
+    elif action == "rotate-key":
+        load_credentials(rest["env_file"])
+        rotate_key(folder, to, as_json=as_json)
     elif action == "enrol":
-        enrolment = _enrol(folder, rest)
+        load_credentials(rest["env_file"])
+        token = find_token(rest["token_file"], os.environ)
+        enrolment = enrol_device_with_token(folder, token, to, rest) if token else _enrol(folder, rest)
         data = {name: getattr(enrolment, name) for name in ("org", "user", "device", "key_id")}
         if as_json:
             output.write_document("collect-enrol", data)
@@ -432,7 +447,8 @@ def _leave(folder: Path, *, is_forced: bool, as_json: bool) -> None:
             try:
                 with open_state(folder, url, enrolment.org, enrolment.device) as state:
                     heartbeat = add_progress(state, _make_heartbeat(enrolment, left=True))
-                send_heartbeat(open_object_store(url, os.environ), heartbeat)
+                key = enrolment.key_for(heartbeat.segments + 1)
+                send_heartbeat(open_object_store(url, os.environ), heartbeat, key)
                 told.append(url)
             except (ObjectStoreFailed, UsageError) as failure:
                 output.warn(f"`{url}` was not told: {failure.message}")

@@ -11,6 +11,7 @@ import click
 from unspool.cli import options, output
 from unspool.cli.main import SuggestingGroup, step_hook
 from unspool.cli.query.sql import format_options, print_query_error, write_answer
+from unspool.cli.team.lake_admin import admin
 from unspool.cli.team.lake_sink import sink
 from unspool.display import TextColumn, clean_line, units
 from unspool.errors import NotFound, NothingFound, Unreadable, UsageError, conflicting_options
@@ -51,6 +52,9 @@ def lake() -> None:
     A lake is a folder or URL with one Delta table for each table of `unspool sql`, with `org`, `user` and `device`
     columns. DuckDB, Polars, Spark and other programs that read Delta tables can read it; see docs/team.md.
     """
+
+
+lake.add_command(admin)
 
 
 @lake.command()
@@ -275,10 +279,12 @@ def users(url: str, bound: tuple[str, ...], unbound: tuple[str, ...], as_json: b
     """List or change which user each device belongs to.
 
     A segment names its own user, and a device can write any name. Where a device is bound here, an ingest uses this
-    user instead, and `lake verify` reports the difference.
+    user instead, and `lake verify` reports the difference. In an organization with administrators you sign the
+    bindings with your key (`lake admin`).
     """
     require_extras("sql", "team")
     from unspool.collect.lake import bind_users, open_lake, read_users
+    from unspool.collect.trust import read_administrator_key
 
     changes: dict[str, str | None] = dict(options.parse_assignments(bound))
     changes |= dict.fromkeys(unbound)
@@ -286,7 +292,11 @@ def users(url: str, bound: tuple[str, ...], unbound: tuple[str, ...], as_json: b
         if not all(device.partition("/")) or device.count("/") != 1:
             raise UsageError(f"not a device: `{device}`", hint="use `ORG/DEVICE`, as in `unspool lake status`")
     opened = open_lake(url, os.environ)
-    devices = bind_users(opened, changes) if changes else read_users(opened)
+    folder = data_folder(os.environ)
+    if changes:
+        devices = bind_users(opened, changes, lambda org: read_administrator_key(folder, org))
+    else:
+        devices = read_users(opened)
     if as_json:
         items = [{"device": device, "user": user} for device, user in devices.items()]
         output.write_document("lake-users", {"items": items})

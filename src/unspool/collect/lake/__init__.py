@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from unspool.collect.lake.sql import engine_setup
     from unspool.collect.lake.status import DeviceStatus, read_status, status_metrics
     from unspool.collect.lake.tables import lake_tables
-    from unspool.collect.lake.users import bind_users, read_users
+    from unspool.collect.lake.users import bind_users, read_users, sign_bindings
     from unspool.collect.lake.verify import verify_lake
 
 __all__ = [
     "LAKE_VERSION", "DeviceStatus", "IngestJob", "IngestReport", "IngestShard", "bind_users", "create_lake",
     "engine_setup", "ingest_with_spark", "lake_tables", "maintenance", "open_lake", "open_source", "read_status",
-    "read_users", "run", "status_metrics", "verify_lake",
+    "read_users", "run", "sign_bindings", "status_metrics", "verify_lake",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -33,6 +33,6 @@ __getattr__ = lazy_door(__name__, {
     "sql": "engine_setup",
     "status": "DeviceStatus read_status status_metrics",
     "tables": "lake_tables",
-    "users": "bind_users read_users",
+    "users": "bind_users read_users sign_bindings",
     "verify": "verify_lake",
 })

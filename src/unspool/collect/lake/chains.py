@@ -8,7 +8,8 @@ Rules
   3. A chain is read up to a gap or a bad segment. A bad part makes its segment bad.
   4. Derived rows need all parts of a stream. Those that were ingested come from its bundle (`bundles.py`), and what
      that lacks from the segments that have them: each part names the segment that has the one before it.
-  5. The first parts of a stream may be segments of its own, sent by an earlier version.
+  5. A check may refuse a segment for its signature (`trust/segment_checks.py`); then it is a bad one.
+  6. The first parts of a stream may be segments of its own, sent by an earlier version.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from unspool.collect.segments import (
     segment_digest,
     unpack_device_segment,
     unpack_segment,
+    unpack_signed_segment,
 )
 from unspool.errors import Unreadable
 
@@ -77,6 +79,23 @@ class DeviceSegment(NamedTuple):
     mark: ChainMark
     """The end of the chain after it."""
     digest: str
+
+
+class ReceivedSegment(NamedTuple):
+    """A segment whose place in the chain was checked, and its signature was not."""
+
+    name: str
+    """Of the object."""
+    header: DeviceSegmentHeader
+    line: bytes
+    """The bytes of the header."""
+    parts: list[SegmentPart]
+    digest: str
+    """Of the object."""
+
+
+SegmentCheck = Callable[[ReceivedSegment], str | None]
+"""Returns why a segment is refused; None if it is not."""
 
 
 class NewParts(NamedTuple):
@@ -143,7 +162,12 @@ def read_mark(versions: Mapping[str, int], home: str) -> ChainMark:
 
 
 def follow_device_chain(
-    get: Callable[[str], bytes | None], listed: Sequence[ListedObject], start: ChainMark, bad: list[BadSegment]
+    get: Callable[[str], bytes | None],
+    listed: Sequence[ListedObject],
+    start: ChainMark,
+    bad: list[BadSegment],
+    *,
+    check: SegmentCheck | None = None,
 ) -> Iterator[DeviceSegment]:
     """Yield the segments after a mark in order, up to a gap or a bad one; bad objects are added to a list."""
     by_number = group_by_number(listed)
@@ -154,7 +178,7 @@ def follow_device_chain(
             if (name.day, shorten_digest(name.previous)) != (mark.day, mark.digest):
                 bad.append(BadSegment(item.name, item.size, "it does not follow the segment before it"))
             elif read is None:
-                read = _read_device_segment(get(item.name), item, name, digest, bad)
+                read = _read_device_segment(get(item.name), item, name, digest, bad, check=check)
         if read is None:
             return
         yield read
@@ -178,12 +202,18 @@ def has_gap(listed: Sequence[ListedObject], mark: ChainMark) -> bool:
 
 
 def _read_device_segment(
-    data: bytes | None, listed: ListedObject, name: DeviceSegmentName, digest: str | None, bad: list[BadSegment]
+    data: bytes | None,
+    listed: ListedObject,
+    name: DeviceSegmentName,
+    digest: str | None,
+    bad: list[BadSegment],
+    *,
+    check: SegmentCheck | None,
 ) -> DeviceSegment | None:
     if data is None:
         return None
     try:
-        header, parts = unpack_device_segment(data)
+        header, parts, line = unpack_signed_segment(data)
     except Unreadable as error:
         bad.append(BadSegment(listed.name, listed.size, error.message))
         return None
@@ -196,6 +226,10 @@ def _read_device_segment(
         bad.append(BadSegment(listed.name, listed.size, "it has no parts"))
         return None
     digest = segment_digest(data)
+    reason = check(ReceivedSegment(listed.name, header, line, parts, digest)) if check else None
+    if reason is not None:
+        bad.append(BadSegment(listed.name, listed.size, reason))
+        return None
     mark = ChainMark(header.next_day, header.sequence, shorten_digest(digest))
     return DeviceSegment(name, header, parts, listed, mark, digest)
 
@@ -253,10 +287,12 @@ class ChainReader:
         home: str,
         start: ChainMark,
         bad: list[BadSegment],
+        *,
+        check: SegmentCheck | None = None,
     ) -> tuple[dict[str, NewParts], ChainMark]:
         """Return the parts in new segments by stream id, and the end of the chain after them."""
         streams, mark = dict[str, NewParts](), start
-        for segment in follow_device_chain(get, listed, start, bad):
+        for segment in follow_device_chain(get, listed, start, bad, check=check):
             found = list(self._check_parts(segment, home, streams))
             reason = next((one for one in found if isinstance(one, str)), None)
             if reason is not None:
@@ -339,7 +375,13 @@ class SpooledChain:
     """All parts of a device in a temporary file, to derive its rows anew; to be closed after use."""
 
     def __init__(
-        self, object_store: SegmentStore, identify: Callable[[str, str, str], str], home: str, until: ChainMark
+        self,
+        object_store: SegmentStore,
+        identify: Callable[[str, str, str], str],
+        home: str,
+        until: ChainMark,
+        *,
+        check: SegmentCheck | None = None,
     ) -> None:
         self.home = home
         self._object_store, self._identify, self._file = object_store, identify, TemporaryFile()  # noqa: SIM115
@@ -350,7 +392,7 @@ class SpooledChain:
         folder = f"{FOLDER}/{home}"
         listed = sorted(object_store.names(folder, after=f"{folder}/1", before=f"{folder}/3"))
         last = 0
-        for segment in follow_device_chain(object_store.get, listed, BEGINNING, self.bad):
+        for segment in follow_device_chain(object_store.get, listed, BEGINNING, self.bad, check=check):
             last = segment.mark.sequence
             for entry, part in stored_parts(segment):
                 id = identify(*segment.name[:2], entry.stream)

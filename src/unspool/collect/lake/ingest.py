@@ -13,10 +13,11 @@ Rules
   4. A lock whose number differs between the first and the last table was left by a killed ingest, or belongs to one
      that is running: then every stream may have rows already.
   5. A device waits behind a gap or a bad segment of its chain, a stream behind one of its own. Others do not.
-  6. `quarantine` has one row for each bad object. The row of an object that is fine by now, or gone, is deleted.
-  7. Old parts of a stream come from its bundle (`bundles.py`), not from the object store.
-  8. If two ingests write `quarantine` at once, one of them does it, and the other in its next round.
-  9. The bytes of all streams in a batch, old parts included, are bounded, and so is the memory of an ingest. They are
+  6. What the keys of its device refuse is a bad segment (`trust/segment_checks.py`).
+  7. `quarantine` has one row for each bad object. The row of an object that is fine by now, or gone, is deleted.
+  8. Old parts of a stream come from its bundle (`bundles.py`), not from the object store.
+  9. If two ingests write `quarantine` at once, one of them does it, and the other in its next round.
+  10. The bytes of all streams in a batch, old parts included, are bounded, and so is the memory of an ingest. They are
      known before anything is written: a batch that has more is halved. One segment is never divided.
 """
 
@@ -54,6 +55,7 @@ from unspool.collect.lake.lake import (
 )
 from unspool.collect.lake.streams import BadSegment, ReadSegment, SegmentChain, fetch_segments, follow_chain
 from unspool.collect.lake.tables import DERIVED, LINES, lake_tables, tables_filled_by
+from unspool.collect.lake.trust import NO_TRUST, LakeTrust
 from unspool.collect.lake.users import with_bound_user
 from unspool.collect.object_store import ListedObject, SegmentStore
 from unspool.collect.segments import parse_device_segment_name, parse_segment_name
@@ -86,9 +88,9 @@ class ChainDerivation(Protocol):
     """Reads new segments of devices and derives their rows, for example in other processes."""
 
     def __call__(
-        self, chains: Sequence[ChainSlice], progress: IngestProgress, users: Mapping[str, str]
+        self, chains: Sequence[ChainSlice], progress: IngestProgress, users: Mapping[str, str], trust: LakeTrust
     ) -> Iterable[DerivedChains]:
-        """Yield what they give; `users` are those that devices are bound to."""
+        """Yield what they give; `users` are those that devices are bound to, `trust` says which must sign."""
 
 
 class IngestOptions(NamedTuple):
@@ -104,6 +106,8 @@ class IngestOptions(NamedTuple):
     """Called with a device and the bytes of the parts of a stream that was derived."""
     users: Mapping[str, str] = {}
     """By device (`org/device`): the user that it is bound to."""
+    trust: LakeTrust = NO_TRUST
+    """Which devices must sign, and with which keys."""
     batch_bytes: int = 128 * 1024 * 1024
     """Bytes of streams, as they are in segments before compression, that a batch may have."""
     derive_chains: ChainDerivation | None = None
@@ -437,7 +441,8 @@ class _Attempt:
         if self._options.derive_chains is None:
             return [self._derive(pending) for pending in self._device_chains(chains, progress, bad)]
         derived = []
-        for found in self._options.derive_chains(chains, progress, self._options.users) if chains else ():
+        users, trust = self._options.users, self._options.trust
+        for found in self._options.derive_chains(chains, progress, users, trust) if chains else ():
             if found.broken is not None:
                 raise _BrokenChain(*found.broken)
             derived += found.derived
@@ -452,7 +457,9 @@ class _Attempt:
         return derived
 
     def _derive(self, pending: PendingStream) -> DerivedStream:
-        reads = with_bound_user(pending.reads, self._options.users.get(pending.home))
+        # An enrolment with a token names a user; a binding that was set later counts more.
+        user = self._options.users.get(pending.home) or self._options.trust.device(pending.home).user
+        reads = with_bound_user(pending.reads, user)
         return derive_stream(reads, pending.id, pending.since, self._rows)
 
     def _own_chains(
@@ -471,6 +478,10 @@ class _Attempt:
             # With fewer segments than the tables know, some have gone, or the stream goes on in the chain of its
             # device: nothing may be derived from the rest.
             if len(reads) < max(added, finished, 1) or (len(reads) == added == finished and not self._options.again):
+                continue
+            reason = self._options.trust.device(stream.home).refuse_unsigned() if len(reads) > added else None
+            if reason is not None:
+                bad += [BadSegment(one.name, one.size, reason) for one in stream.segments[added + 1]]
                 continue
             readable.append((stream, len(reads)))
             self._segments += len(reads) - added
@@ -495,8 +506,8 @@ class _Attempt:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             objects = dict(zip(names, pool.map(self._object_store.get, names), strict=True))
             for chain in chains:
-                start = progress.chains[chain.home]
-                streams, mark = reader.read_slice(chain.segments, objects.get, chain.home, start, bad)
+                start, check = progress.chains[chain.home], self._options.trust.device(chain.home).check_new
+                streams, mark = reader.read_slice(chain.segments, objects.get, chain.home, start, bad, check=check)
                 if mark == start:
                     continue
                 self._marks[chain.home] = mark

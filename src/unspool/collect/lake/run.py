@@ -41,6 +41,7 @@ from unspool.collect.lake.ingest import (
 from unspool.collect.lake.lake import Lake, open_lake, open_source
 from unspool.collect.lake.streams import BadSegment, SegmentChain, SegmentListing, list_pending
 from unspool.collect.lake.tables import device_bucket
+from unspool.collect.lake.trust import open_trust
 from unspool.collect.lake.users import read_users
 from unspool.collect.object_store import ListedObject, SegmentStore
 from unspool.errors import ObjectStoreFailed, Unreadable, UnspoolError
@@ -143,7 +144,11 @@ class Ingester:
             else [home for home, hint in hints.items() if self._hints.get(home) != hint and self._has_shard(home)]
         )
         listing, marks = self._list(homes)
-        self._options = self._options._replace(users=read_users(self._lake))
+        if homes is None:
+            # A key may have been accepted since: then what waits is fine, and its size is what it was.
+            self._stuck.clear()
+        trust = open_trust(self._lake, self._object_store)
+        self._options = self._options._replace(users=read_users(self._lake, trust.administrators), trust=trust)
         self._options.on_step("listed")
         bad = list(listing.strays) if self._is_first else []
         mine = [
@@ -247,7 +252,9 @@ class Ingester:
         for home in sorted(app.removeprefix(prefix) for app in marks if app.startswith(prefix)):
             if not self._has_device(home):
                 continue
-            with closing(SpooledChain(self._object_store, self._lake.stream_id, home, read_mark(marks, home))) as spool:
+            until, check = read_mark(marks, home), self._options.trust.device(home).check_known
+            made = SpooledChain(self._object_store, self._lake.stream_id, home, until, check=check)
+            with closing(made) as spool:
                 if spool.bad:
                     self._stuck[home] = (0, spool.bad)
                     continue

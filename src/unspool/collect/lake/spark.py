@@ -28,6 +28,7 @@ from unspool.collect.lake.ingest import (
 )
 from unspool.collect.lake.lake import Lake, open_lake, open_source
 from unspool.collect.lake.run import Ingester, IngestJob
+from unspool.collect.lake.trust import DeviceTrust, LakeTrust
 from unspool.collect.object_store import SegmentStore
 from unspool.errors import Unreadable
 
@@ -45,6 +46,8 @@ class _DerivationTask(NamedTuple):
     lake: str
     chain: ChainSlice
     users: Mapping[str, str]
+    trust: DeviceTrust
+    """What the driver knows of the keys of the device: executors check signatures, and read no keys."""
 
 
 class _TaskRows(NamedTuple):
@@ -68,7 +71,7 @@ class _SparkDerivation:
         self._context, self._job = context, job
 
     def __call__(
-        self, chains: Sequence[ChainSlice], progress: IngestProgress, users: Mapping[str, str]
+        self, chains: Sequence[ChainSlice], progress: IngestProgress, users: Mapping[str, str], trust: LakeTrust
     ) -> Iterator[DerivedChains]:
         tasks = [
             _DerivationTask(
@@ -76,6 +79,7 @@ class _SparkDerivation:
                 self._job.lake,
                 chain,
                 {chain.home: users[chain.home]} if chain.home in users else {},
+                trust.device(chain.home),
             )
             for chain in chains
         ]
@@ -106,7 +110,8 @@ def _job_errors() -> tuple[Any, ...]:
 def _run_task(task: _DerivationTask, progress: IngestProgress) -> _TaskRows:
     """Derive the new segments of a device, in an executor."""
     lake, object_store = _open(task.lake, task.source)
-    options = IngestOptions(users=task.users, batch_bytes=_TASK_BYTES)
+    trust = LakeTrust(None, None, {}, devices={task.chain.home: task.trust})
+    options = IngestOptions(users=task.users, batch_bytes=_TASK_BYTES, trust=trust)
     found = derive_chains(lake, object_store, [task.chain], progress, options)
     rows = {name: _encode_rows(batches) for name, batches in found.rows.items() if batches}
     return _TaskRows(found._replace(rows={}), rows)

@@ -180,8 +180,8 @@ def find_homes(object_store: SegmentStore) -> tuple[list[str], list[ListedObject
 def _add_objects(
     listing: SegmentListing, objects: Iterable[ListedObject], identify: Callable[[str, str, str], str]
 ) -> None:
-    # A folder on this machine is not listed in order.
-    for listed in sorted(objects):
+    # A folder on this machine is not listed in order, and a store may list an object twice.
+    for listed in sorted({one.name: one for one in objects}.values()):
         name, in_chain = parse_segment_name(listed.name), parse_device_segment_name(listed.name)
         if in_chain is not None:
             listing.chains.setdefault(f"{in_chain.org}/{in_chain.device}", []).append(listed)

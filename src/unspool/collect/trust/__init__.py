@@ -1,4 +1,4 @@
-"""Whom a team believes: signatures with Ed25519, and the keys of its administrators."""
+"""Whom a team believes: signatures with Ed25519, the keys of administrators and devices, and enrolment tokens."""
 
 from __future__ import annotations
 
@@ -11,17 +11,29 @@ if TYPE_CHECKING:
     from unspool.collect.trust.administrators import (
         AdministratorKey, create_administrator_key, read_administrator_key,
     )
+    from unspool.collect.trust.device_keys import (
+        DeviceKey, KeyRegistration, make_first_key, make_next_key, open_registration, parse_registration_name,
+        publish_key, read_later_keys, refuse_revoked, registration_name, revocation_name, split_signed_line,
+    )
     from unspool.collect.trust.signing import (
         is_public_key, is_signed, make_signing_key, open_document, public_key, sign_bytes, sign_document,
     )
+    from unspool.collect.trust.tokens import EnrolmentToken, is_expired, make_token, open_grant, parse_token
 
 __all__ = [
-    "AdministratorKey", "create_administrator_key", "is_public_key", "is_signed", "make_signing_key",
-    "open_document", "public_key", "read_administrator_key", "sign_bytes", "sign_document",
+    "AdministratorKey", "DeviceKey", "EnrolmentToken", "KeyRegistration", "create_administrator_key", "is_expired",
+    "is_public_key", "is_signed", "make_first_key", "make_next_key", "make_signing_key", "make_token",
+    "open_document", "open_grant", "open_registration", "parse_registration_name", "parse_token", "public_key",
+    "publish_key", "read_administrator_key", "read_later_keys", "refuse_revoked", "registration_name",
+    "revocation_name", "sign_bytes", "sign_document", "split_signed_line",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "administrators": "AdministratorKey create_administrator_key read_administrator_key",
+    "device_keys":
+        "DeviceKey KeyRegistration make_first_key make_next_key open_registration parse_registration_name "
+        "publish_key read_later_keys refuse_revoked registration_name revocation_name split_signed_line",
     "signing":
         "is_public_key is_signed make_signing_key open_document public_key sign_bytes sign_document",
+    "tokens": "EnrolmentToken is_expired make_token open_grant parse_token",
 })

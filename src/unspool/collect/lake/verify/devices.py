@@ -7,18 +7,21 @@ Rules
   3. The name of a segment holds the digest of the one before it, and the tables that of the last, so the digests cover
      everything ingested.
   4. Segments that were not ingested are read as far as they follow each other.
-  5. One device at a time: memory follows the largest one.
+  5. What is there from the segment of a revocation on is named, whether or not it is in the tables.
+  6. One device at a time: memory follows the largest one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from unspool.collect.heartbeat import DeviceHeartbeat
 from unspool.collect.lake.chains import (
     BEGINNING,
     ChainMark,
+    ReceivedSegment,
     chain_app,
     follow_device_chain,
     group_by_number,
@@ -29,6 +32,7 @@ from unspool.collect.lake.chains import (
 from unspool.collect.lake.lake import Lake
 from unspool.collect.lake.streams import BadSegment, SegmentChain, SegmentListing, follow_chain, list_streams
 from unspool.collect.lake.tables import LINES, device_bucket
+from unspool.collect.lake.trust import LakeTrust
 from unspool.collect.lake.verify.state import RowSum, VerifiedDevice, digest_listing, line_digest
 from unspool.collect.manifest import DeviceManifest
 from unspool.collect.object_store import ListedObject, SegmentStore
@@ -94,8 +98,8 @@ def table_of(part: Segment) -> str:
 class DeviceReader:
     """Reads the segments of devices, and how far each is in the tables."""
 
-    def __init__(self, lake: Lake, object_store: SegmentStore) -> None:
-        self._lake, self._object_store = lake, object_store
+    def __init__(self, lake: Lake, object_store: SegmentStore, trust: LakeTrust) -> None:
+        self._lake, self._object_store, self._trust = lake, object_store, trust
         self.taken: dict[str, int] = {}
         """By stream with a chain of its own: its last segment in the tables."""
         for name in LINES:
@@ -137,7 +141,7 @@ class DeviceReader:
         problems = [LakeProblem("not a segment", bad.name, bad.reason) for bad in listing.strays]
         listed = listing.chains.get(home, [])
         chain = _ChainComparison(self, home, listed, known)
-        problems += chain.problems
+        problems += [*chain.problems, *self._compare_trust(home, listed)]
         streams = self._compare_streams(listing, sources, known)
         problems += streams.problems
         ids = listing.streams.keys() | sources.keys()
@@ -173,6 +177,23 @@ class DeviceReader:
             len(objects) for one in listing.streams.values() for objects in one.segments.values()
         )
         return DeviceComparison(problems, segments, len(ids), lines, verified, frozenset(chain.new_streams))
+
+    def check_segment(self, home: str, received: ReceivedSegment) -> str | None:
+        """Return why a segment of a device is refused; None if it is not."""
+        trust, (lines, _, _) = self._trust.device(home), self.marks(home)
+        # What is in the tables stays, even if keys are required since.
+        return (trust.check_known if received.header.sequence <= lines.sequence else trust.check_new)(received)
+
+    def _compare_trust(self, home: str, listed: Sequence[ListedObject]) -> Iterator[LakeProblem]:
+        """Yield the segments that were sent after a device was revoked, or that its record cannot be read."""
+        trust = self._trust.device(home)
+        if trust.refusal is not None:
+            yield LakeProblem("device record", home, trust.refusal)
+        first = trust.revoked_from
+        late = [number for number in group_by_number(listed) if first is not None and number >= first]
+        if first is not None and late:
+            sent = f"segments {min(late):,} to {max(late):,} were sent"
+            yield LakeProblem("revoked device", home, f"{sent} with a device key that is revoked from {first:,} on")
 
     def read_parts(self, home: str) -> tuple[dict[tuple[str, str, int], int], bool]:
         """Read all segments of a device; return the lines of each part in the tables, and whether that is all."""
@@ -385,7 +406,8 @@ class _ChainComparison:
         """Read the segments after the start, and count the lines of those that are in the tables."""
         bad, readable = list[BadSegment](), self._start.sequence
         new = [one for number, pairs in group_by_number(listed).items() if number > readable for one, _ in pairs]
-        for segment in follow_device_chain(self._reader.get, new, self._start, bad):
+        check = partial(self._reader.check_segment, self._home)
+        for segment in follow_device_chain(self._reader.get, new, self._start, bad, check=check):
             number = segment.mark.sequence
             if number <= self._side.sequence:
                 try:

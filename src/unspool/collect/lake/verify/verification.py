@@ -8,7 +8,8 @@ Rules
      sum. If they differ, the devices of the bucket are looked at one by one, and of those that differ every part.
   3. `responses` must have every response of `answers` once.
   4. A row of a derived table belongs to a stream that was ingested.
-  5. With `is_full` nothing is taken from an earlier run.
+  5. Segments that are read, and heartbeats, must be signed as an ingest wants it.
+  6. With `is_full` nothing is taken from an earlier run.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from unspool.collect.heartbeat import read_heartbeats
+from unspool.collect.heartbeat import DeviceHeartbeat, read_signed_heartbeats
 from unspool.collect.lake.lake import Lake
 from unspool.collect.lake.streams import find_homes
 from unspool.collect.lake.tables import BUCKETS, DERIVED, LINES
+from unspool.collect.lake.trust import LakeTrust, open_trust
 from unspool.collect.lake.users import read_users
 from unspool.collect.lake.verify.devices import DeviceReader, LakeProblem, SourceRow, bucket_of
 from unspool.collect.lake.verify.row_sums import RowCounter
@@ -68,20 +70,25 @@ def verify_lake(lake: Lake, object_store: SegmentStore, *, is_full: bool = False
             problems = (LakeProblem("missing file", path, "the log of its table names it") for path in missing)
             return LakeVerification(0, 0, 0, 0, 0, tuple(problems))
         before = VerifiedLake() if is_full else read_verified(lake.object_store)
-        return _Verification(lake, object_store, counter, before).run()
+        return _Verification(lake, object_store, counter, before, open_trust(lake, object_store)).run()
 
 
 class _Verification:
     """One run."""
 
-    def __init__(self, lake: Lake, object_store: SegmentStore, counter: RowCounter, before: VerifiedLake) -> None:
+    def __init__(
+        self, lake: Lake, object_store: SegmentStore, counter: RowCounter, before: VerifiedLake, trust: LakeTrust
+    ) -> None:
         self._lake, self._object_store, self._counter, self._before = lake, object_store, counter, before
-        self._reader = DeviceReader(lake, object_store)
-        self._users = read_users(lake)
-        self._heartbeats = {f"{beat.org}/{beat.device}": beat for beat in read_heartbeats(object_store)}
+        self._trust = trust
+        self._reader = DeviceReader(lake, object_store, trust)
+        enrolled = {home: record.user for home, record in trust.read_all().items() if record.user}
+        # A binding that was set later counts more than the user of the enrolment.
+        self._users = enrolled | read_users(lake, trust.administrators)
         names = (one.name.removeprefix(f"{FOLDER}/") for one in object_store.names(FOLDER))
         self._manifests = {name.removesuffix(".json") for name in names if name.endswith(".json")}
         self._problems: list[LakeProblem] = []
+        self._heartbeats = self._read_heartbeats()
         self._lines: dict[str, dict[str, RowSum] | None] = {}
         """By device and table: the rows that it must have; None if that is not known."""
         self._verified: dict[str, VerifiedDevice] = {}
@@ -122,6 +129,17 @@ class _Verification:
             counted_partitions=self._counter.counted_partitions,
             is_recorded=is_recorded,
         )
+
+    def _read_heartbeats(self) -> dict[str, DeviceHeartbeat]:
+        """Return the heartbeats by device; one that a device with a key has not signed is a problem."""
+        found = {}
+        for heartbeat, data in read_signed_heartbeats(self._object_store):
+            home = f"{heartbeat.org}/{heartbeat.device}"
+            if self._trust.device(home).is_heartbeat_signed(heartbeat, data):
+                found[home] = heartbeat
+            else:
+                self._problems.append(LakeProblem("heartbeat", home, "it is not signed with a key of its device"))
+        return found
 
     def _list_homes(self) -> set[str]:
         """Return all devices that there are, or were when the lake was last verified."""
