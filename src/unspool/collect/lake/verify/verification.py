@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from unspool.collect.heartbeat import DeviceHeartbeat, read_signed_heartbeats
 from unspool.collect.lake.lake import Lake
 from unspool.collect.lake.streams import find_homes
@@ -88,6 +90,8 @@ class _Verification:
         names = (one.name.removeprefix(f"{FOLDER}/") for one in object_store.names(FOLDER))
         self._manifests = {name.removesuffix(".json") for name in names if name.endswith(".json")}
         self._problems: list[LakeProblem] = []
+        self._unsigned: set[str] = set()
+        """Devices whose heartbeat is not signed, though they have a key."""
         self._heartbeats = self._read_heartbeats()
         self._lines: dict[str, dict[str, RowSum] | None] = {}
         """By device and table: the rows that it must have; None if that is not known."""
@@ -138,6 +142,7 @@ class _Verification:
             if self._trust.device(home).is_heartbeat_signed(heartbeat, data):
                 found[home] = heartbeat
             else:
+                self._unsigned.add(home)
                 self._problems.append(LakeProblem("heartbeat", home, "it is not signed with a key of its device"))
         return found
 
@@ -153,7 +158,10 @@ class _Verification:
     def _compare_device(self, home: str, sources: Mapping[str, SourceRow]) -> None:
         heartbeat, earlier = self._heartbeats.get(home), self._before.devices.get(home)
         manifest = self._read_manifest(home) if home in self._manifests else None
-        compared = self._reader.compare(home, earlier, sources, heartbeat, manifest)
+        had_heartbeat = earlier is not None and earlier.has_heartbeat
+        # One that is not signed is named as that, and is not missing too.
+        known = replace(earlier, has_heartbeat=False) if earlier and home in self._unsigned else earlier
+        compared = self._reader.compare(home, known, sources, heartbeat, manifest)
         self._problems += compared.problems
         for said in {words.user for words in (heartbeat, manifest) if words is not None}:
             bound = self._users.get(home, said)
@@ -165,7 +173,7 @@ class _Verification:
         self._lines[home] = compared.lines
         # What is wrong stays as it was recorded, so that it is found again.
         if (verified := compared.verified or earlier) is not None:
-            self._verified[home] = verified
+            self._verified[home] = replace(verified, has_heartbeat=verified.has_heartbeat or had_heartbeat)
 
     def _read_manifest(self, home: str) -> DeviceManifest | None:
         name = f"{FOLDER}/{home}.json"
