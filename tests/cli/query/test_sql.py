@@ -215,10 +215,8 @@ hint: a query reads: SELECT, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN
                     code=2,
                     out="",
                     err="""\
-unspool: Permission Error: Cannot access file "/etc/passwd" - file system operations are disabled by configuration
-
-LINE 1: SELECT * FROM read_text('/etc/passwd')
-                      ^^^^^^^^^^^^^^^^^^^^^^^^
+unspool: the table function `read_text` is not allowed here
+hint: a query reads: SELECT, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN
 """,
                 )
             ),

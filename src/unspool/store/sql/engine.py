@@ -194,7 +194,9 @@ def refusal_reason(connection: duckdb.DuckDBPyConnection, query: str, *, tables_
 
 def find_foreign_source(connection: duckdb.DuckDBPyConnection, query: str) -> str | None:
     """Return why a query reads something else than tables, if it does, by how DuckDB itself parses it."""
-    row = connection.execute("SELECT json_serialize_sql($query)", {"query": query}).fetchone()
+    # With a cursor of its own: after `execute`, the connection would not run the query itself as a relation (Arrow).
+    with connection.cursor() as cursor:
+        row = cursor.execute("SELECT json_serialize_sql($query)", {"query": query}).fetchone()
     parsed = msgspec.json.decode(row[0]) if row else {"error": True}
     if parsed.get("error") is not False:
         return "a query of this kind cannot be checked"
