@@ -255,8 +255,8 @@ class Connection:
                         failure = errors.unreachable_error(self._endpoint, "the response is empty")
                     else:
                         status, headers = response.status_code, dict(response.headers)
-                        said = await _read_up_to(pieces, _MAX_ERROR_BYTES)
-                        failure = errors.error_from_response(self._endpoint, status, said, headers)
+                        body = await _read_up_to(pieces, _MAX_ERROR_BYTES)
+                        failure = errors.error_from_response(self._endpoint, status, body, headers)
                         if isinstance(failure, errors.NoMessagesApi) or not is_retryable(status, headers):
                             raise failure
             except httpx2.RequestError as error:

@@ -45,8 +45,8 @@ def error_from_response(endpoint: Endpoint, status: int, data: bytes, headers: M
         hint = f"wait {headers['retry-after']} s, as the API asks"
     if 300 <= status < 400:
         words, hint = "the API has moved", f"set {endpoint.address_setting} to the new address"
-    said = _shorten(endpoint, words or name_foreign_body(data) or "")
-    message = f"the API says {status}{f': {said}' if said else ''}"
+    description = _shorten(endpoint, words or name_foreign_body(data) or "")
+    message = f"the API says {status}{f': {description}' if description else ''}"
     lacks_api = status in (404, 405, 501) and endpoint.protocol == "any" and not is_messages_error(data)
     failure = NoMessagesApi if lacks_api else ApiFailed
     return failure(message, hint=hint, status=status, kind=kind, request_id=headers.get("request-id"))

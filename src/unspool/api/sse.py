@@ -42,8 +42,8 @@ class SseParser:
     def feed(self, piece: bytes) -> list[ServerSentEvent]:
         """Return the events that a piece completes."""
         if not self._buffer and not self._size and not self._first:  # nothing waits: nearly every piece is whole events
-            if one := _PLAIN_EVENT.fullmatch(piece):
-                return [ServerSentEvent(one[1].decode(), one[2].decode(errors="replace"))]
+            if match := _PLAIN_EVENT.fullmatch(piece):
+                return [ServerSentEvent(match[1].decode(), match[2].decode(errors="replace"))]
             if piece.endswith(b"\n\n") and b"\r" not in piece:
                 return [event for part in piece[:-2].split(b"\n\n") if (event := self._parse_whole(part)) is not None]
         self._buffer += piece

@@ -240,7 +240,7 @@ def _version_span(versions: Iterable[str]) -> str:
 def _print_sightings(title: str, sightings: dict[str, Sighting]) -> None:
     """Write what was found that nobody described: how often, and in which versions."""
     ordered = sorted(sightings.items(), key=lambda sighting: (-sighting[1].count, sighting[0]))
-    findings = [(name, f"{units.amount(one.count, 'time')}, {_version_span(one.versions)}") for name, one in ordered]
+    findings = [(name, f"{units.amount(seen.count, 'time')}, {_version_span(seen.versions)}") for name, seen in ordered]
     _print_findings(title, findings)
 
 
@@ -289,11 +289,16 @@ def _report_session(name: str, access: options.AccessOptions, *, as_json: bool) 
     command = options.pasteable(f"unspool edit repair {session.id}")
     if as_json:
         names = ("rule", "file", "offset", "message")
-        rows = [{"path": one.file, **{name: getattr(one, name) for name in names}} for one in broken]
+        rows = [{"path": breakage.file, **{name: getattr(breakage, name) for name in names}} for breakage in broken]
         head = {"session_id": session.id, "session": session.id, "path": str(session.path)}
         breakages = [
-            {"breakage": one.kind, "meaning": BREAKAGES[one.kind], "offset": one.offset, "message": one.message}
-            for one in found
+            {
+                "breakage": breakage.kind,
+                "meaning": BREAKAGES[breakage.kind],
+                "offset": breakage.offset,
+                "message": breakage.message,
+            }
+            for breakage in found
         ]
         more = {"violations": rows, "breakages": breakages, "command": command if found else None}
         output.write_document("doctor-session", {**head, **more})
@@ -315,12 +320,12 @@ def _print_breakages(found: list[Breakage], command: str) -> None:
     if not found:
         return
     by_kind: dict[str, list[Breakage]] = {}
-    for one in found:
-        by_kind.setdefault(one.kind, []).append(one)
+    for breakage in found:
+        by_kind.setdefault(breakage.kind, []).append(breakage)
     rows = []
-    for kind, ones in by_kind.items():
-        times = "" if len(ones) == 1 else f"{len(ones):,} times, first "
-        rows.append((BREAKAGES[kind], f"{times}at {ones[0].offset}: {ones[0].message}"))
+    for kind, breakages in by_kind.items():
+        times = "" if len(breakages) == 1 else f"{len(breakages):,} times, first "
+        rows.append((BREAKAGES[kind], f"{times}at {breakages[0].offset}: {breakages[0].message}"))
     output.print_section("broken", rows)
     output.print_line()
     output.print_line(f"repair it with `{command}`")

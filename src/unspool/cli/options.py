@@ -184,8 +184,8 @@ def complete_session(ctx: click.Context, _: click.Parameter, incomplete: str) ->
     from unspool.store.catalog import find_session_ids
 
     named = [*(getattr(ctx.find_root(), "params", {}).get("config_dirs") or ()), *(ctx.params.get("config_dirs") or ())]
-    named = [one for one in named if one] or list(_environment_folders()) or [None]
-    roots = [absolute_path(config_folder(one, os.environ)) for one in dict.fromkeys(named)]
+    named = [folder for folder in named if folder] or list(_environment_folders()) or [None]
+    roots = [absolute_path(config_folder(folder, os.environ)) for folder in dict.fromkeys(named)]
     found = find_session_ids(data_folder(os.environ), roots, incomplete)
     return [CompletionItem(id, help=clean_line(title)[:60]) for id, title in found]
 
@@ -198,7 +198,7 @@ def pasteable(text: str) -> str:
         return text
     import shlex  # start-up: most commands print none
 
-    given = " ".join(f"--config-dir {shlex.quote(one)}" for one in dict.fromkeys(named))
+    given = " ".join(f"--config-dir {shlex.quote(folder)}" for folder in dict.fromkeys(named))
     return _QUOTED_COMMAND.sub(lambda match: f"{match[1]}unspool {given} ", text)
 
 

@@ -114,7 +114,7 @@ def warn_skipped(skipped: Sequence[Skipped]) -> None:
 
 def skipped_as_json(skipped: Iterable[Skipped]) -> list[dict[str, str]]:
     """Return what could not be read as JSON has it."""
-    return [{"path": str(one.path), "reason": one.reason} for one in skipped]
+    return [{"path": str(source.path), "reason": source.reason} for source in skipped]
 
 
 def show_pages(text: Iterable[str] | str) -> None:

@@ -229,8 +229,8 @@ def _session_of_agent_file(path: Path) -> Session | None:
     if root == path:
         return None
     home = Home(scan(root))
-    for one in skipped:
-        home.skip(one)
+    for source in skipped:
+        home.skip(source)
     session = next(home.sessions(), None)
     if session is None:
         reason = skipped[0].reason if skipped else "no session in it"

@@ -87,7 +87,7 @@ class Chat:
         self._backups = FileBackups(folder, root, next_timestamp, resumed.files if resumed else None)
         self._registration = SessionRegistration(runtime.config, path.stem, root, runtime.now)
         self._resumed = resumed
-        """Until the first prompt: it is mended before that."""
+        """Until the first prompt: it is repaired before that."""
         self._from_other_line = resumed is not None and resumed.from_other_line
         self._session_source: str | None = "resume" if resumed else "startup"
         """What the `SessionStart` hooks are told with the first prompt; None: they were."""
@@ -191,7 +191,7 @@ class Chat:
             begin = TurnPrompt(
                 content,
                 lambda: self._write_prompt(prompt, expansion),
-                self._mend,
+                self._repair,
                 session_source=source,
                 typed=text_of(prompt) if command is None else command.text,
                 command=command,
@@ -215,7 +215,7 @@ class Chat:
         told: list[Json] = [{"type": "text", "text": format_task_notification(task)} for task in tasks]
         with self._running():
             # What hooks said is written with the first step, like all that happens beside a turn.
-            begin = TurnPrompt(told, lambda: self._write_news(tasks), self._mend, is_typed=False)
+            begin = TurnPrompt(told, lambda: self._write_news(tasks), self._repair, is_typed=False)
             ended = await self.agent.loop.run_turn(begin, emit)
             self.totals.include(self.agent.usage.totals)
             with suppress(Unwritable):  # the turn has reported it already
@@ -228,7 +228,7 @@ class Chat:
             self.agent.queue.begin_turn(emit)
             self.agent.usage.reset()
             try:
-                self._mend()
+                self._repair()
                 await self.agent.compaction.summarize(hint)
             except Interrupted:
                 pass
@@ -398,11 +398,11 @@ class Chat:
             self._is_busy = False
             self._registration.write_status("idle")
 
-    def _mend(self) -> None:
+    def _repair(self) -> None:
         """Write what a resumed session has on none of its lines; once, before its first prompt."""
         resumed, self._resumed = self._resumed, None
         if resumed is not None:
-            self.transcript.mend(resumed.open_calls, resumed.unanswered)
+            self.transcript.repair(resumed.open_calls, resumed.unanswered)
 
     def _take_background_events(self) -> None:
         """Write what has ended in the background, and restate the titles if enough was written since."""

@@ -292,13 +292,13 @@ def _redact(redactor: Redactor, file: _CopiedFile, found: dict[str, Replacement]
             for field, string in _strings(_decode_text(text)):
                 for match in _MARKER.finditer(string):
                     if match[2] not in already:
-                        one = found.setdefault(match[2], Replacement(match[2], match[1], places=[]))
-                        one.count += 1
-                        if len(one.places) < MAX_PLACES:
+                        replacement = found.setdefault(match[2], Replacement(match[2], match[1], places=[]))
+                        replacement.count += 1
+                        if len(replacement.places) < MAX_PLACES:
                             # Short names for other replacements, so that none is cut in the middle.
                             before = _MARKER.sub(r"[\1]", string[: match.start()])[-_AROUND:]
                             after = _MARKER.sub(r"[\1]", string[match.end() :][: 4 * _AROUND])[:_AROUND]
-                            one.places.append(ReplacedPlace(turn, file.agent_id, number, field, before, after))
+                            replacement.places.append(ReplacedPlace(turn, file.agent_id, number, field, before, after))
         yield text
 
 

@@ -75,7 +75,7 @@ def patched(entry: Entry, changes: Mapping[JsonPath, object], dialect: Dialect =
 Json: TypeAlias = dict[str, Any]
 
 
-class _Spoken(TypedDict, total=False):
+class _TextFields(TypedDict, total=False):
     """The fields that may hold text. Any type fits, so that no line is refused for one."""
 
     type: Any
@@ -97,7 +97,7 @@ class _Spoken(TypedDict, total=False):
     attachment: Any
 
 
-_decode_spoken: Callable[[Buffer], Any] = msgspec.json.Decoder(_Spoken).decode
+_decode_text_fields: Callable[[Buffer], Any] = msgspec.json.Decoder(_TextFields).decode
 _decode_whole: Callable[[Buffer], Any] = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -105,14 +105,14 @@ def _is_plain_line(value: Json) -> bool:
     return _is_line(_convert_record(value)[0])
 
 
-_SPOKEN = Dialect(_decode_spoken, lambda value: (value, []), _is_plain_line)
+_SPOKEN = Dialect(_decode_text_fields, lambda value: (value, []), _is_plain_line)
 _WHOLE = Dialect(_decode_whole, lambda value: (value, []), _is_plain_line)
 
 
 def decode_spoken_fields(line: Buffer, offset: int = 0) -> Iterator[tuple[int, Json]]:
     """Yield the objects of a line with their offsets, only with the fields that may hold text."""
     try:
-        yield offset, _decode_spoken(line)
+        yield offset, _decode_text_fields(line)
     except DECODE_ERRORS:
         yield from ((at, value) for at, value in _recover(line, offset, _SPOKEN) if isinstance(value, dict))
 

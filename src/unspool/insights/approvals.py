@@ -43,7 +43,7 @@ def read_approvals(access: StoreAccess, rows: Sequence[Mapping[str, Any]], now: 
     """Return what rows of the section `approved` say of approvals."""
     modes = _PromptModes(access)
     check_of = _make_check_finder(access, now)
-    asked: list[AskedCall] = []
+    asked_calls: list[AskedCall] = []
     unknown = 0
     try:
         for row in rows:
@@ -51,15 +51,15 @@ def read_approvals(access: StoreAccess, rows: Sequence[Mapping[str, Any]], now: 
             if mode is None:
                 unknown += 1
             elif mode in _ASKING_MODES and (call := _asked_call(row, mode, check_of)) is not None:
-                asked.append(call)
+                asked_calls.append(call)
     finally:
         modes.close()
     by_tool: dict[str, list[AskedCall]] = {}
-    for call in asked:
+    for call in asked_calls:
         by_tool.setdefault(call.tool, []).append(call)
     summed = [_sum_calls(tool, calls) for tool, calls in by_tool.items()]
     summed.sort(key=lambda row: (-row["waited_at_most_ms"], row["tool"]))
-    return Approvals(summed, suggest_rules(asked), {"calls_without_permission_mode": unknown})
+    return Approvals(summed, suggest_rules(asked_calls), {"calls_without_permission_mode": unknown})
 
 
 def _sum_calls(tool: str, calls: Sequence[AskedCall]) -> dict[str, Any]:

@@ -161,9 +161,9 @@ def _name_places(engine: SqlEngine, scope: InsightScope, rows: Sequence[Json]) -
     lines = [line for row in rows for line in row["places"] or ()]
     found: dict[tuple[int, int], Json] = {}
     if lines:
-        asked = "[" + ", ".join(dict.fromkeys(map(_line_literal, lines))) + "]"
-        for one in _run(engine, build_query("places", scope, asked=asked)):
-            found[one["source_id"], one["offset"]] = one
+        wanted = "[" + ", ".join(dict.fromkeys(map(_line_literal, lines))) + "]"
+        for found_row in _run(engine, build_query("places", scope, asked=wanted)):
+            found[found_row["source_id"], found_row["offset"]] = found_row
     for row in rows:
         weights = row.get("weights") or []
         places = []

@@ -251,8 +251,8 @@ def _describe_decision(access: StoreAccess, answer: BudgetedAnswer, hit: SearchH
     if hit.kind == "answer":
         return f"prompt: {answer.line(prompt, _PROMPT)}\nanswer: {text}"
     is_prompt = hit.kind in ("prompt", "title") or len(text) < _PROMPT
-    said = f"\nanswer: {answer.prepare(last).strip()[:_EXCERPT]}" if last and is_prompt else ""
-    return f"{text if hit.kind != 'title' else f'prompt: {answer.line(prompt, _PROMPT)}'}{said}"
+    reply = f"\nanswer: {answer.prepare(last).strip()[:_EXCERPT]}" if last and is_prompt else ""
+    return f"{text if hit.kind != 'title' else f'prompt: {answer.line(prompt, _PROMPT)}'}{reply}"
 
 
 def _read_line(hit: SearchHit) -> list[str]:

@@ -127,11 +127,11 @@ class TelemetryExporter:
         items += [(METRICS, b"p" + point_key(point), point) for point in map_points(spans)]
         items = [item for item in items if item[0] in self._endpoint.signals]
         is_new = False
-        for signal, item, one in items:
-            digest = digest_signal(one)
+        for signal, item, encoded in items:
+            digest = digest_signal(encoded)
             if known.get(item) != digest:
                 is_new = True
-                batch.add(signal, SentItem(key, item, digest), one)
+                batch.add(signal, SentItem(key, item, digest), encoded)
         self.report.sessions += is_new
         self.report.unchanged += not is_new
         batch.finish(_Finished(key, fingerprint, frozenset(item for _, item, _ in items)))
@@ -154,12 +154,12 @@ class _Batch:
         self._sizes: Counter[str] = Counter()
         self._finished: list[_Finished] = []
 
-    def add(self, signal: str, item: SentItem, one: Span | DataPoint) -> None:
+    def add(self, signal: str, item: SentItem, encoded: Span | DataPoint) -> None:
         """Add a span or a point; if there are enough, send them."""
-        size = len(msgspec.msgpack.encode(one))
+        size = len(msgspec.msgpack.encode(encoded))
         if self._sizes[signal] + size > _MAX_BYTES or len(self._waiting[signal]) >= _MAX_ITEMS:
             self._flush_signal(signal)
-        self._waiting[signal].append(_Waiting(item, one, size))
+        self._waiting[signal].append(_Waiting(item, encoded, size))
         self._sizes[signal] += size
 
     def finish(self, finished: _Finished) -> None:

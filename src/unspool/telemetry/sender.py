@@ -91,8 +91,8 @@ class TelemetrySender:
             if isinstance(answer, _Answer) and answer.status < 300:
                 return answer.body
             is_retryable = not isinstance(answer, _Answer) or answer.status in _RETRIED
-            told = answer.headers if isinstance(answer, _Answer) else {}
-            delay = retry_delay(attempt, told, self._timing.chance())
+            answer_headers = answer.headers if isinstance(answer, _Answer) else {}
+            delay = retry_delay(attempt, answer_headers, self._timing.chance())
             if not is_retryable or attempt == self._retry.tries or waited + delay > self._retry.seconds:
                 raise self._failure(url, answer)
             self._timing.sleep(delay)

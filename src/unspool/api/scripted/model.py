@@ -65,8 +65,8 @@ class ScriptedModel:
                 async for event in self._play(reply.step, sent, f"req_{number:024}"):
                     yield event
                 return
-            status, said, headers = error
-            failure = errors.error_from_response(_ENDPOINT, status, msgspec.json.encode(said), headers)
+            status, error_body, headers = error
+            failure = errors.error_from_response(_ENDPOINT, status, msgspec.json.encode(error_body), headers)
             if not is_retryable(status, headers) or attempt == self._retry.tries:
                 raise failure
             # No jitter: a run with a script can be repeated exactly.
@@ -85,7 +85,7 @@ class ScriptedModel:
         breaks = step.breaks if played.fails else None
         if breaks is None:
             self._memory.keep(message)
-        for number, said in enumerate(message_events(message, step.chunk)):
+        for number, data in enumerate(message_events(message, step.chunk)):
             if step.pause and number:
                 await asyncio.sleep(step.pause)
             if breaks is not None and number == breaks.after:
@@ -100,5 +100,5 @@ class ScriptedModel:
                     case "cut":
                         yield StreamBroken(reason=ENDED_EARLY)
                 return
-            event: Any = decode_event(msgspec.json.encode(said).decode())
+            event: Any = decode_event(msgspec.json.encode(data).decode())
             yield msgspec.structs.replace(event, request_id=request_id) if isinstance(event, MessageStarted) else event

@@ -72,12 +72,12 @@ def compare(
         if messages:
             _print_messages(opened, as_json=as_json)
             return
-        compared = [_read(*one) for one in opened]
+        compared = [_read(*session) for session in opened]
         if not sessions:
             folders = stack.enter_context(store_access.open_folders(access))
             compared = _read_all(folders, prompt)
         elif prompt is not None:
-            compared = [one for one in compared if _begins(one.first_prompt, prompt)]
+            compared = [session for session in compared if _begins(session.first_prompt, prompt)]
         if not compared:
             raise NothingFound("no sessions found", hint="list sessions with `unspool ls`")
     if len(sessions) == 2 and by is None and len(compared) == 2:
@@ -189,11 +189,11 @@ def _cut_path(path: str, room: int) -> str:
 def _difference(row: tuple[str, ...], found: dict[str, Any]) -> str:
     from unspool.page.analysis import FIGURES
 
-    one = next((each for each in found["figures"] if FIGURES[each["figure"]] == row[0]), None)
-    if one is None or not one["difference"]:
+    figure = next((each for each in found["figures"] if FIGURES[each["figure"]] == row[0]), None)
+    if figure is None or not figure["difference"]:
         return ""
-    words = _format_figure(one["figure"], abs(one["difference"]))
-    return f"{'+' if one['difference'] > 0 else '-'}{words}"
+    words = _format_figure(figure["figure"], abs(figure["difference"]))
+    return f"{'+' if figure['difference'] > 0 else '-'}{words}"
 
 
 def _format_figure(name: str, value: float | None, unpriced_tokens: float | None = 0) -> str:
@@ -202,10 +202,11 @@ def _format_figure(name: str, value: float | None, unpriced_tokens: float | None
     return format_figure(name, value, unpriced_tokens)
 
 
-def _cells(one: dict[str, Any], *sides: ComparedSession) -> tuple[str, ...]:
-    name = one["figure"]
+def _cells(figure: dict[str, Any], *sides: ComparedSession) -> tuple[str, ...]:
+    name = figure["figure"]
     return tuple(
-        _format_figure(name, one[key], side.figures["unpriced_tokens"]) for key, side in zip("ab", sides, strict=True)
+        _format_figure(name, figure[key], side.figures["unpriced_tokens"])
+        for key, side in zip("ab", sides, strict=True)
     )
 
 

@@ -19,7 +19,7 @@ from unspool.store import StoreAccess, preferences
 if TYPE_CHECKING:
     from unspool.insights.analysis import InsightLayout
 
-Asked: TypeAlias = tuple[str | None, str | None, str | None, str | None]
+InsightFilters: TypeAlias = tuple[str | None, str | None, str | None, str | None]
 """Since, until, project, session."""
 
 DEFAULT_ROWS: Final = 10
@@ -89,7 +89,7 @@ def insights(
 
 
 def _read(
-    access: options.AccessOptions, asked: Asked, limit: int, now: datetime
+    access: options.AccessOptions, filters: InsightFilters, limit: int, now: datetime
 ) -> tuple[dict[str, Any], list[dict[str, str]]]:
     with open_sql_tables(access) as (tables, skipped):
         # Only now: they need the libraries of the extra `sql`.
@@ -98,7 +98,7 @@ def _read(
 
         settings = preferences.read_preferences(tables.folder)
         opened = StoreAccess(tables.roots, tables.folder, settings, tables.database)
-        scope = _make_scope(opened, asked, now)
+        scope = _make_scope(opened, filters, now)
         try:
             with SqlEngine(tables.setup, str(tables.columns), QueryLimits(deadline=None)) as engine:
                 data = read_insights(engine, opened, scope, limit=limit, now=now)
@@ -108,9 +108,9 @@ def _read(
         return data, skipped
 
 
-def _make_scope(opened: StoreAccess | None, asked: Asked, now: datetime) -> InsightScope:
+def _make_scope(opened: StoreAccess | None, filters: InsightFilters, now: datetime) -> InsightScope:
     zone = parse_zone(opened.preferences.timezone) if opened and opened.preferences.timezone else None
-    since, until, project, session = asked
+    since, until, project, session = filters
     begin, end = parse_time_range(since, until, now, zone)
     return InsightScope(begin, end, project, opened.home.session(session).id if opened and session else None)
 
@@ -146,12 +146,12 @@ def _print_suggestions(suggestions: list[dict[str, Any]]) -> None:
     if suggestions:
         output.print_line()
         output.print_heading("suggestions")
-    for one in suggestions:
-        where = f"  [{one['project']}]" if one["project"] else ""
-        output.print_line(f"  {one['text']}{where}")
-        output.print_line(f"    {one['action']}")
-        output.print_line(f"    saves {describe_saving(one['saved'])}: {one['computed']}")
-        output.print_line(f"    see {_name_places(one['places'])}")
+    for suggestion in suggestions:
+        where = f"  [{suggestion['project']}]" if suggestion["project"] else ""
+        output.print_line(f"  {suggestion['text']}{where}")
+        output.print_line(f"    {suggestion['action']}")
+        output.print_line(f"    saves {describe_saving(suggestion['saved'])}: {suggestion['computed']}")
+        output.print_line(f"    see {_name_places(suggestion['places'])}")
 
 
 def _print_section(layout: InsightLayout, name: str, rows: list[dict[str, Any]], rest: int) -> None:
@@ -159,7 +159,7 @@ def _print_section(layout: InsightLayout, name: str, rows: list[dict[str, Any]],
 
     first, *others = layout.columns
     columns = [TextColumn(layout.title.upper(), least=_LEAST_WIDTH)]
-    columns += [TextColumn(one.heading.upper(), right=one.form != "text") for one in others]
+    columns += [TextColumn(column.heading.upper(), right=column.form != "text") for column in others]
     columns.append(TextColumn("SEE", least=_LEAST_WIDTH))
     cells = []
     for row in rows:
@@ -167,7 +167,7 @@ def _print_section(layout: InsightLayout, name: str, rows: list[dict[str, Any]],
         words = " ".join(format_value(first.form, named[first.field]).split())
         # The end of a path says more than its beginning.
         shown = f"…{words[-_MAX_WORDS:]}" if first.field == "path" and len(words) > _MAX_WORDS else words[:_MAX_WORDS]
-        figures = [format_value(one.form, named[one.field]) for one in others]
+        figures = [format_value(column.form, named[column.field]) for column in others]
         cells.append((shown, *figures, _name_places(row["places"])))
     output.print_table(columns, cells)
     if rest:
@@ -177,6 +177,7 @@ def _print_section(layout: InsightLayout, name: str, rows: list[dict[str, Any]],
 def _name_places(places: list[dict[str, Any]]) -> str:
     """Return sessions and turns to look at, as `unspool show` takes them."""
     names = dict.fromkeys(
-        units.short_id(one["session_id"] or "-") + (f" turn {one['turn']}" if one["turn"] else "") for one in places
+        units.short_id(place["session_id"] or "-") + (f" turn {place['turn']}" if place["turn"] else "")
+        for place in places
     )
     return ", ".join([*names][:_NAMED_PLACES])

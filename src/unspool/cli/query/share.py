@@ -149,15 +149,15 @@ def _print_preview(preview: SharePreview, form: str) -> None:
         output.print_line(f"stays: {', '.join(preview.stays)}")
     if not preview.replacements:
         output.print_line("replaced: nothing")
-    for number, one in enumerate(preview.replacements, 1):
-        state = "KEPT" if one.kept else "replaced"
-        output.print_line(f"{number:>3}. {state}: {one.kind} × {one.count:,} ({one.id})")
-        for place in one.places[:_MAX_SHOWN_PLACES]:
+    for number, replacement in enumerate(preview.replacements, 1):
+        state = "KEPT" if replacement.kept else "replaced"
+        output.print_line(f"{number:>3}. {state}: {replacement.kind} × {replacement.count:,} ({replacement.id})")
+        for place in replacement.places[:_MAX_SHOWN_PLACES]:
             where = f"agent {place.agent_id}" if place.agent_id else f"turn {place.turn}" if place.turn else "no turn"
             around = clean_line(f"{place.before[-30:]}[…]{place.after[:30]}")
             output.print_line(f"     {where}, line {place.line}, {place.field}: {around}")
-        if one.count > _MAX_SHOWN_PLACES:
-            output.print_line(f"     and {one.count - _MAX_SHOWN_PLACES:,} more")
+        if replacement.count > _MAX_SHOWN_PLACES:
+            output.print_line(f"     and {replacement.count - _MAX_SHOWN_PLACES:,} more")
 
 
 def _write(copy: SharedCopy, form: str, path: Path, prices: Sequence[Price]) -> None:

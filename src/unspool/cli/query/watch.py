@@ -149,7 +149,7 @@ def _follow(
     named: set[Skipped] = set()
     for events in watcher.events(lambda: False):
         now = _now()
-        if skipped := [one for one in watcher.board.skipped if one not in named]:
+        if skipped := [source for source in watcher.board.skipped if source not in named]:
             output.warn_skipped(skipped)
             on_skipped(skipped, now)
             sys.stdout.flush()
@@ -174,9 +174,9 @@ def _print_skipped(skipped: Iterable[Skipped], now: datetime) -> None:
     """Write an object for each file that cannot be read."""
     nothing = dict.fromkeys(("session_id", "agent_id", "session", "agent", "status", "detail", "source", "since"))
     at = format_timestamp(now)
-    for one in skipped:
+    for source in skipped:
         event = {"schema": EVENT_SCHEMA, "event": "skipped", **nothing, "time": at, "at": at, "kind": None}
-        place = {"probably": None, "path": str(one.path), "end": None, "reason": one.reason}
+        place = {"probably": None, "path": str(source.path), "end": None, "reason": source.reason}
         sys.stdout.write(output.json_line({**event, **place}, compact=True) + "\n")
 
 

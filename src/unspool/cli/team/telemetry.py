@@ -57,7 +57,9 @@ def send_telemetry(wanted: TelemetryOptions, access: options.AccessOptions, *, a
         with output.progress_bar(sum(sizes), "sending") as advance:
             report = exporter.send(opened, is_chosen, advance)
     if as_json:
-        addresses = {f"{one}_url": endpoint.url(one) if one in endpoint.signals else None for one in SIGNALS}
+        addresses = {
+            f"{signal}_url": endpoint.url(signal) if signal in endpoint.signals else None for signal in SIGNALS
+        }
         document = {**addresses, **msgspec.to_builtins(report)}
         output.write_document("export-otlp", document, opened.skipped)
     if report.rejected or report.notes:

@@ -84,12 +84,12 @@ class Recap(NamedTuple):
 def collect_recap(messages: Sequence[Json]) -> Recap:
     """Collect the content of a recap from a conversation."""
     outline = MessageOutline(messages)
-    said = [text for message in messages if message.get("role") == "user" for text in _texts(message)]
-    earlier = next((text for text in said if text.startswith(SUMMARY_BEGINNING)), "")
+    texts = [text for message in messages if message.get("role") == "user" for text in _texts(message)]
+    earlier = next((text for text in texts if text.startswith(SUMMARY_BEGINNING)), "")
     changed, read = _touched_files(outline, _items(earlier, "files-changed"), _items(earlier, "files-read"))
     todos = list_open_todos([*outline.uses.values()])
     return Recap(
-        prompts=collect_prompts(said),
+        prompts=collect_prompts(texts),
         history=_section(earlier, "history")
         if parse_prompts(earlier)
         else earlier.removeprefix(SUMMARY_BEGINNING).strip(),
@@ -203,7 +203,7 @@ def _touched_files(outline: MessageOutline, changed: list[str], read: list[str])
 
 def _describe_turns(outline: MessageOutline) -> list[str]:
     """Return each turn in a few lines: what was asked, what was called, what was said in the end."""
-    told: list[str] = []
+    descriptions: list[str] = []
     ends = [*outline.starts[1:], len(outline.messages)]
     for start, end in zip(outline.starts, ends, strict=True):
         messages = outline.messages[start:end]
@@ -216,8 +216,8 @@ def _describe_turns(outline: MessageOutline) -> list[str]:
             [f"Said in the end: {shorten_text(words, _MAX_LAST_WORDS)}"] if (words := _last_words(messages)) else []
         )
         if len(parts) > bool(prompts):
-            told.append("\n".join(parts))
-    return told
+            descriptions.append("\n".join(parts))
+    return descriptions
 
 
 def _describe_call(outline: MessageOutline, block: Json) -> str:

@@ -59,8 +59,8 @@ class StreamJsonEncoder:
                 # The `assistant` object stands before the end of its block in the stream, as Claude Code prints it.
                 yield from self._partial_objects(event)
                 # The stop reason of a message is not known yet when Claude Code prints its blocks.
-                said = {**event.message, "stop_reason": None, "content": [event.block]}
-                yield self._message("assistant", said, event.uuid)
+                message = {**event.message, "stop_reason": None, "content": [event.block]}
+                yield self._message("assistant", message, event.uuid)
                 yield from self._stop_block()
             case events.CallBegan():
                 self._open.add(event.id)
@@ -74,8 +74,8 @@ class StreamJsonEncoder:
             case events.TurnEnded():
                 if event.ending == "interrupted":
                     words = INTERRUPTED_CALL if self._open else INTERRUPTED
-                    said = {"role": "user", "content": [{"type": "text", "text": words}]}
-                    yield self._message("user", said, self._new_id())
+                    message = {"role": "user", "content": [{"type": "text", "text": words}]}
+                    yield self._message("user", message, self._new_id())
                 result = result_object(event, self._failed, self._session_id, self._new_id())
                 in_tools = event.ending == "interrupted" and self._open
                 yield {**result, "terminal_reason": "aborted_tools"} if in_tools else result

@@ -144,15 +144,15 @@ def parse_output(event: str, reply: HookReply, text: str) -> HookReply:
 def parse_exit(event: str, exit_code: int, stdout: str, stderr: str) -> HookReply:
     """Return the reply that the end of a command is."""
     reply = HookReply(stdout=stdout, stderr=stderr, exit_code=exit_code)
-    said = stderr.strip()
+    errors = stderr.strip()
     if exit_code < 0:
         return reply._replace(failure=f"it was killed by signal {-exit_code}")
     if exit_code in _NOT_STARTED:
-        return reply._replace(failure=f"it cannot be started: {said[:_MAX_SHOWN] or f'exit code {exit_code}'}")
+        return reply._replace(failure=f"it cannot be started: {errors[:_MAX_SHOWN] or f'exit code {exit_code}'}")
     if exit_code == 2:
         return reply._replace(blocked=stderr or "No stderr output")
     if exit_code != 0:
-        return reply._replace(error=f"Failed with non-blocking status code: {said or 'No stderr output'}")
+        return reply._replace(error=f"Failed with non-blocking status code: {errors or 'No stderr output'}")
     text = stdout.strip()
     first, _, rest = text.partition("\n")
     # A hook may say that its answer comes later. It was waited for, so the answer is there.

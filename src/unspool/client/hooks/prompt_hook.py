@@ -109,12 +109,12 @@ class PromptHook:
         """Return what the answer of the model means."""
         if broken is not None:
             return HookReply(failure=f"the answer of the model broke off: {broken}")
-        said = text.strip()
-        fenced = _FENCED.match(said)
+        answer = text.strip()
+        fenced = _FENCED.match(answer)
         try:
-            judgement = msgspec.json.decode((fenced[1] if fenced else said).encode(errors="replace"), type=Judgement)
+            judgement = msgspec.json.decode((fenced[1] if fenced else answer).encode(errors="replace"), type=Judgement)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return HookReply(failure=f"the model did not answer with JSON: {said[:_MAX_SHOWN] or '(nothing)'}")
+            return HookReply(failure=f"the model did not answer with JSON: {answer[:_MAX_SHOWN] or '(nothing)'}")
         if judgement.ok:
             return HookReply()
         reason = judgement.reason.strip() or "the condition does not hold"

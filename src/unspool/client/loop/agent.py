@@ -262,8 +262,8 @@ class ChatAgent:
         services = self.shared.services
         # It names the model that the session was opened with, also after a change: so it stays in the cache.
         blocks = services.system_prompt(self.context, self.shared.model, agent_prompt)
-        said = services.mcp.instructions() if services.mcp else ""
-        return [*blocks, {"type": "text", "text": said}] if said else blocks
+        instructions = services.mcp.instructions() if services.mcp else ""
+        return [*blocks, {"type": "text", "text": instructions}] if instructions else blocks
 
     def _build_request(self) -> tuple[Json, tuple[str, ...]]:
         """Return the next request, whatever its length, and its betas."""

@@ -104,17 +104,17 @@ class AgentHooks:
 
         Also returns the event whose hooks spoke last: it is the one that blocks, if any does.
         """
-        said, event = HookVerdict(), "SessionStart"
+        verdict, event = HookVerdict(), "SessionStart"
         if source is not None:
-            said = await self._run_beside("SessionStart", source, {"source": source})
+            verdict = await self._run_beside("SessionStart", source, {"source": source})
         submitted = await self._run_beside("UserPromptSubmit", "", {"prompt": text})
-        said, event = _join(said, submitted), "UserPromptSubmit"
-        if command is not None and not said.blocks and said.stops is None:
+        verdict, event = _join(verdict, submitted), "UserPromptSubmit"
+        if command is not None and not verdict.blocks and verdict.stops is None:
             fields = {"expansion_type": "slash_command", "command_name": command.name}
             fields |= {"command_args": command.arguments, "command_source": command.source, "prompt": text}
             expanded = await self._run_beside("UserPromptExpansion", command.name, fields)
-            said, event = _join(said, expanded), "UserPromptExpansion"
-        return said, event
+            verdict, event = _join(verdict, expanded), "UserPromptExpansion"
+        return verdict, event
 
     async def on_subagent_start(self) -> HookVerdict:
         """Run the `SubagentStart` hooks of this agent."""

@@ -124,19 +124,19 @@ class AgentLoop:
         compacted: list[events.AnyEvent] = []
         interrupt: Interrupted | None = None
         prompt.prepare()
-        said, spoke_last = text_of(prompt.content) if prompt.typed is None else prompt.typed, ""
+        prompt_text, spoke_last = text_of(prompt.content) if prompt.typed is None else prompt.typed, ""
         if not prompt.is_typed:
             hooked = HookVerdict()
         elif self.hooks.agent_type is None:
             try:
-                hooked, spoke_last = await self.hooks.on_prompt(said, prompt.session_source, prompt.command)
+                hooked, spoke_last = await self.hooks.on_prompt(prompt_text, prompt.session_source, prompt.command)
             except Interrupted as error:
                 hooked, interrupt = HookVerdict(), error
         else:
             # They add context; no version of Claude Code lets them refuse an agent.
             hooked = (await self.hooks.on_subagent_start())._replace(blocks=())
         if hooked.blocks or hooked.stops is not None:
-            self._refuse(said, hooked, spoke_last)
+            self._refuse(prompt_text, hooked, spoke_last)
         try:
             if interrupt is None:
                 await self.compaction.before_prompt(prompt.content, compacted.append)
@@ -151,15 +151,15 @@ class AgentLoop:
         if interrupt is not None:
             raise interrupt
 
-    def _refuse(self, said: str, hooked: HookVerdict, event: str) -> None:
+    def _refuse(self, prompt: str, hooked: HookVerdict, event: str) -> None:
         """Write that hooks refused the prompt, and end the turn without it."""
         if hooked.blocks:
             text = f"{event} operation blocked by hook:\n" + "\n".join(hooked.blocks)
         else:
             text = f"Operation stopped by hook: {hooked.stops}"
-        text = f"{text}\n\nOriginal prompt: {said}"
+        text = f"{text}\n\nOriginal prompt: {prompt}"
         uuid = self.transcript.write_refused_prompt(text)
-        self.queue.emit(events.TurnBegan(text=said, uuid=uuid))
+        self.queue.emit(events.TurnBegan(text=prompt, uuid=uuid))
         raise TurnStopped("hook_stopped", text)
 
     async def _is_over(self) -> bool:

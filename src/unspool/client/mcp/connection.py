@@ -402,8 +402,8 @@ def _with_errors(text: str, end: ConnectionEnd) -> str:
         return f"it needs a login (HTTP status {end.http_status}): give it a token in `headers` of its configuration"
     if end.http_status is not None:
         text = f"{text} (HTTP status {end.http_status})"
-    said = " / ".join(clean_line(line.strip()) for line in end.errors if line.strip())
-    return f"{text} (it wrote: {said[-_MAX_PROBLEM:]})" if said else text
+    errors = " / ".join(clean_line(line.strip()) for line in end.errors if line.strip())
+    return f"{text} (it wrote: {errors[-_MAX_PROBLEM:]})" if errors else text
 
 
 async def _list_all(ask: Callable[[str | None], Awaitable[Any]], field: str) -> list[Json]:

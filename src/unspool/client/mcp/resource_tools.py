@@ -92,7 +92,7 @@ async def read_resource(servers: McpServers, server: str, uri: str, context: Too
     texts = [str(block.get("text", "(a picture)")) for block in blocks]
     text = bound_text("\n".join(texts) or "(The resource is empty.)", context.environment)
     kept: list[Json] = []
-    for part, said in zip(contents, texts, strict=False):
+    for part, described in zip(contents, texts, strict=False):
         head = {"uri": str(part.get("uri") or uri), "mimeType": part.get("mimeType")}
-        kept.append({**head, "text": bound_text(str(part.get("text", said)), context.environment)})
+        kept.append({**head, "text": bound_text(str(part.get("text", described)), context.environment)})
     return text, kept

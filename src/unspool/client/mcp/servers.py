@@ -70,18 +70,22 @@ class McpServers:
     async def wait_started(self, seconds: float | None = None) -> None:
         """Wait until each server has started or failed, at most so many seconds."""
         if self._connections:
-            waits = [asyncio.ensure_future(one.wait_settled()) for one in self._connections.values()]
+            waits = [asyncio.ensure_future(connection.wait_settled()) for connection in self._connections.values()]
             _, late = await asyncio.wait(waits, timeout=seconds)
             for wait in late:
                 wait.cancel()
 
     def pending_names(self) -> str:
         """Return the names of the servers that still start, in one line."""
-        return clean_line(", ".join(one.server.name for one in self._connections.values() if one.status == "pending"))
+        return clean_line(
+            ", ".join(
+                connection.server.name for connection in self._connections.values() if connection.status == "pending"
+            )
+        )
 
     async def close(self) -> None:
         """Disconnect from all servers."""
-        stopping = [asyncio.ensure_future(one.stop()) for one in self._connections.values()]
+        stopping = [asyncio.ensure_future(connection.stop()) for connection in self._connections.values()]
         if stopping:
             await asyncio.wait(stopping)
 
@@ -109,24 +113,24 @@ class McpServers:
         """Return all servers with their state."""
         return [
             ServerState(
-                one.server,
-                one.status,
-                one.problem,
-                tuple(tool.name for tool in one.offers.tools),
-                len(one.offers.prompts),
-                len(one.offers.resources),
-                one.offers.version,
+                connection.server,
+                connection.status,
+                connection.problem,
+                tuple(tool.name for tool in connection.offers.tools),
+                len(connection.offers.prompts),
+                len(connection.offers.resources),
+                connection.offers.version,
             )
-            for one in self._connections.values()
+            for connection in self._connections.values()
         ]
 
     def take_problems(self) -> list[str]:
         """Return what went wrong with servers and was not returned before."""
         found = []
-        for one in self._connections.values():
-            if one.status in ("failed", "needs-auth"):
-                found.append(f"MCP server `{one.server.name}` is not connected: {one.problem}")
-            found += one.offers.problems
+        for connection in self._connections.values():
+            if connection.status in ("failed", "needs-auth"):
+                found.append(f"MCP server `{connection.server.name}` is not connected: {connection.problem}")
+            found += connection.offers.problems
         fresh = [problem for problem in dict.fromkeys(found) if problem not in self._told]
         self._told.update(fresh)
         return fresh
@@ -138,22 +142,22 @@ class McpServers:
         from unspool.client.mcp.server_tool import ServerTool
 
         found = []
-        for one in self._connections.values():
-            if one.status == "disabled":
+        for connection in self._connections.values():
+            if connection.status == "disabled":
                 continue
-            for described in one.offers.tools:
+            for described in connection.offers.tools:
                 known = self._tools.get(described.name)
                 if known is None or known[0] is not described:
-                    known = self._tools[described.name] = (described, ServerTool(one, described))
+                    known = self._tools[described.name] = (described, ServerTool(connection, described))
                 found.append(known[1])
         return found
 
     def instructions(self) -> str:
         """Return what servers say about their use, for the system prompt; empty if none does."""
         blocks = [
-            f"## {one.server.name}\n{one.offers.instructions.strip()[:_MAX_INSTRUCTIONS]}"
-            for one in self._connections.values()
-            if one.offers.instructions.strip() and one.status != "disabled"
+            f"## {connection.server.name}\n{connection.offers.instructions.strip()[:_MAX_INSTRUCTIONS]}"
+            for connection in self._connections.values()
+            if connection.offers.instructions.strip() and connection.status != "disabled"
         ]
         if not blocks:
             return ""
@@ -162,15 +166,19 @@ class McpServers:
 
     def prompts(self) -> dict[str, PromptDescription]:
         """Return the prompts of all servers, by the name that is typed."""
-        return {prompt.name: prompt for one in self._running() for prompt in one.offers.prompts}
+        return {prompt.name: prompt for connection in self._running() for prompt in connection.offers.prompts}
 
     def resources(self) -> list[tuple[str, ResourceDescription]]:
         """Return the resources of all servers, each with the name of its server."""
-        return [(one.server.name, resource) for one in self._running() for resource in one.offers.resources]
+        return [
+            (connection.server.name, resource)
+            for connection in self._running()
+            for resource in connection.offers.resources
+        ]
 
     def has_resources(self) -> bool:
         """Return whether a server has resources."""
-        return any(one.offers.has_resources for one in self._running())
+        return any(connection.offers.has_resources for connection in self._running())
 
     async def read_resource(self, server: str, uri: str) -> list[Json]:
         """Return the contents of a resource; a `ServerEnded` says why there are none."""
@@ -182,18 +190,20 @@ class McpServers:
 
     async def get_prompt(self, name: str, words: list[str]) -> list[Json]:
         """Return the messages of a prompt, whose arguments are given in their order."""
-        for one in self._running():
-            for prompt in one.offers.prompts:
+        for connection in self._running():
+            for prompt in connection.offers.prompts:
                 if prompt.name == name:
-                    return await one.get_prompt(prompt.own_name, dict(zip(prompt.arguments, words, strict=False)))
+                    return await connection.get_prompt(
+                        prompt.own_name, dict(zip(prompt.arguments, words, strict=False))
+                    )
         raise NotFound(f"no prompt `{name}`", hint="list the servers with `/mcp`")
 
     def _running(self) -> Iterator[ServerConnection]:
-        return (one for one in self._connections.values() if one.status != "disabled")
+        return (connection for connection in self._connections.values() if connection.status != "disabled")
 
     def _find(self, name: str) -> ServerConnection:
         found = self._connections.get(normalize_name(name))
         if found is None:
-            known = ", ".join(one.server.name for one in self._connections.values()) or "none"
+            known = ", ".join(connection.server.name for connection in self._connections.values()) or "none"
             raise NotFound(f"no MCP server `{name}`", hint=f"there are: {known}")
         return found

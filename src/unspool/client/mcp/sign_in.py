@@ -264,7 +264,7 @@ class _BrowserAnswer:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request of a browser, or of whoever else knocks."""
-        status, said = "400 Bad Request", "This is not the answer that unspool waits for."
+        status, text = "400 Bad Request", "This is not the answer that unspool waits for."
         with suppress(OSError, ValueError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             async with asyncio.timeout(_READ_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -274,8 +274,8 @@ class _BrowserAnswer:
             is_ours = method == "GET" and parts.path == "/callback" and self._state is not None
             if is_ours and answer.get("state") == self._state and not self._answer.done():
                 self._answer.set_result(answer)
-                status, said = "200 OK", "You can close this page and go back to unspool."
-            body = _PAGE.format(said)
+                status, text = "200 OK", "You can close this page and go back to unspool."
+            body = _PAGE.format(text)
             writer.write(
                 f"HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {len(body)}\r\n"
                 f"referrer-policy: no-referrer\r\nconnection: close\r\n\r\n{body}".encode()

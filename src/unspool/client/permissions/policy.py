@@ -109,8 +109,8 @@ class PermissionPolicy:
             return ruled, parts
         behaviour: Literal["ask", "deny"] = "deny" if check.mode in ("plan", "dontAsk") else "ask"
         suggestions = ruled.suggestions if behaviour == "ask" else ()
-        asked = msgspec.structs.replace(decision, behaviour=behaviour, why=why, sandbox=None, suggestions=suggestions)
-        return asked, parts
+        changed = msgspec.structs.replace(decision, behaviour=behaviour, why=why, sandbox=None, suggestions=suggestions)
+        return changed, parts
 
     def can_sandbox(self, tool: str, input: Json) -> bool:
         """Return whether a call is a command that can run in the sandbox."""

@@ -139,7 +139,7 @@ class Transcript:
         self._before_prompt: tuple[str | None, list[Json], int] = (None, [], -1)
         """The parent of the last prompt, the messages before it, and how many boundaries there were."""
 
-    def mend(self, calls: Iterable[OpenCall], unanswered: str | None) -> None:
+    def repair(self, calls: Iterable[OpenCall], unanswered: str | None) -> None:
         """Write what a resumed session sends but has on none of its lines: results of open calls, an empty answer."""
         for call in calls:
             outcome = ToolOutcome(content=call.text, result=f"Error: {call.text}", is_error=True)

@@ -66,12 +66,12 @@ class AskUserQuestionTool(BuiltInTool[AskUserQuestionArguments]):
             raise ToolFailed("Nobody is here to answer. Decide yourself, and say in the end what you assumed.")
         questions = tuple(
             UserQuestion(
-                question=asked.question,
-                header=asked.header,
-                options=tuple((option.label, option.description) for option in asked.options),
-                several=asked.multi_select,
+                question=item.question,
+                header=item.header,
+                options=tuple((option.label, option.description) for option in item.options),
+                several=item.multi_select,
             )
-            for asked in arguments.questions
+            for item in arguments.questions
         )
         answers = await context.user.ask_questions(questions)
         if answers is None:
@@ -79,14 +79,14 @@ class AskUserQuestionTool(BuiltInTool[AskUserQuestionArguments]):
         text = ", ".join(f'"{question}"="{answer}"' for question, answer in answers.items())
         return ToolOutcome(
             content=f"User has answered your questions: {text}. You can now continue with the user's answers in mind.",
-            result={"questions": [_question_json(asked) for asked in arguments.questions], "answers": answers},
+            result={"questions": [_question_json(item) for item in arguments.questions], "answers": answers},
         )
 
 
-def _question_json(asked: QuestionArguments) -> Json:
+def _question_json(question: QuestionArguments) -> Json:
     return {
-        "question": asked.question,
-        "header": asked.header,
-        "options": msgspec.to_builtins(asked.options),
-        "multiSelect": asked.multi_select,
+        "question": question.question,
+        "header": question.header,
+        "options": msgspec.to_builtins(question.options),
+        "multiSelect": question.multi_select,
     }

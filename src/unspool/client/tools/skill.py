@@ -97,11 +97,11 @@ async def _run_apart(skill: CustomCommand, text: str, context: ToolContext, call
     task = AgentTask(kind=skill.agent or _DEFAULT_AGENT, prompt=text, description=skill.name, model=skill.model)
     outcome = await context.run_subagent(task, call_id)
     blocks = outcome.content if isinstance(outcome.content, list) else [{"text": outcome.content}]
-    said = "\n".join(str(block.get("text", "")) for block in blocks)
+    answer = "\n".join(str(block.get("text", "")) for block in blocks)
     agent = outcome.result.get("agentId") if isinstance(outcome.result, dict) else None
     return ToolOutcome(
-        content=f'Skill "{skill.name}" completed (forked execution).\n\nResult:\n{said}',
-        result={"success": True, "commandName": skill.name, "status": "forked", "agentId": agent, "result": said},
+        content=f'Skill "{skill.name}" completed (forked execution).\n\nResult:\n{answer}',
+        result={"success": True, "commandName": skill.name, "status": "forked", "agentId": agent, "result": answer},
     )
 
 

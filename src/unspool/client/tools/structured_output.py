@@ -63,8 +63,8 @@ class StructuredOutputTool:
         """Keep the output."""
         self._output = input
         # As Claude Code 2.1.326 does: no further request, and the output as text is the result of the turn.
-        said, text = "Structured output provided successfully", msgspec.json.encode(input).decode()
-        return ToolOutcome(content=said, result=said, ends_turn=text)
+        notice, text = "Structured output provided successfully", msgspec.json.encode(input).decode()
+        return ToolOutcome(content=notice, result=notice, ends_turn=text)
 
 
 def find_violations(value: Any, schema: Any, where: str, depth: int = 0) -> Iterator[str]:

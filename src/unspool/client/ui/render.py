@@ -225,8 +225,8 @@ class ChatRenderer:
 
     def waiting(self, event: RetryScheduled) -> str:
         """Render that a request to the API is repeated."""
-        said = f"{event.status} " if event.status else ""
-        return self.notice(f"{said}{event.reason}; retrying in {event.seconds:.0f} s (attempt {event.attempt})")
+        status = f"{event.status} " if event.status else ""
+        return self.notice(f"{status}{event.reason}; retrying in {event.seconds:.0f} s (attempt {event.attempt})")
 
     def compaction(self, event: ContextCompacted) -> str:
         """Render that the conversation was compacted."""

@@ -188,16 +188,16 @@ async def run_shell_command(terminal: Terminal, command: str) -> None:
         return
     chat = terminal.chat
     outcome = await run_tool(BashTool(), {"command": command}, chat.context, f"shell_{chat.runtime.new_id()}")
-    said = outcome.content if isinstance(outcome.content, str) else ""
+    output = outcome.content if isinstance(outcome.content, str) else ""
     match outcome.result:
         case {"stdout": str(out), "stderr": str(err)}:
-            told = f"<bash-stdout>{out}</bash-stdout><bash-stderr>{err}</bash-stderr>"
+            record = f"<bash-stdout>{out}</bash-stdout><bash-stderr>{err}</bash-stderr>"
         case _:
-            told = f"<bash-stdout></bash-stdout><bash-stderr>{said}</bash-stderr>"
+            record = f"<bash-stdout></bash-stdout><bash-stderr>{output}</bash-stderr>"
     chat.transcript.write_meta(CAVEAT)
     chat.transcript.write_user(f"<bash-input>{command}</bash-input>")
-    chat.transcript.write_user(told)
-    terminal.surface.show(terminal.renderer().indented(said.rstrip("\n")) + "\n")
+    chat.transcript.write_user(record)
+    terminal.surface.show(terminal.renderer().indented(output.rstrip("\n")) + "\n")
 
 
 async def _trust(terminal: Terminal, arguments: str) -> None:

@@ -229,8 +229,8 @@ async def _read_mentioned_resources(opened: OpenedChat, prompt: str) -> list[Jso
             text, _ = await read_resource(servers, server, uri, context)
         except ToolFailed as failed:
             text = f"(it could not be read: {failed})"
-        told = f"<mcp-resource server={_quote(server)} uri={_quote(uri)}>\n{text}\n</mcp-resource>"
-        blocks.append({"type": "text", "text": f"<system-reminder>\n{told}\n</system-reminder>"})
+        element = f"<mcp-resource server={_quote(server)} uri={_quote(uri)}>\n{text}\n</mcp-resource>"
+        blocks.append({"type": "text", "text": f"<system-reminder>\n{element}\n</system-reminder>"})
     return blocks
 
 

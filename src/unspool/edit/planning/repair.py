@@ -195,7 +195,7 @@ class _Repair:
             else:
                 draft.change_value(one.entry, ("parentUuid",), one.target)
 
-    def mend_pointers(self, draft: EditDraft, found: Iterable[Breakage]) -> None:
+    def repair_pointers(self, draft: EditDraft, found: Iterable[Breakage]) -> None:
         """Let notes refer to lines that are there; remove those that have nothing to refer to."""
         for one in found:
             assert one.entry is not None
@@ -206,13 +206,13 @@ class _Repair:
             elif one.field != "replacements":
                 draft.change_value(one.entry, (one.field,), REMOVE if one.target is None else one.target)
         for offset, group in groupby((one for one in found if one.field == "replacements"), lambda one: one.offset):
-            ones = [*group]
-            entry = ones[0].entry
+            breakages = [*group]
+            entry = breakages[0].entry
             assert entry is not None
-            if len(ones) == len(getattr(entry.record, "replacements", ())):
+            if len(breakages) == len(getattr(entry.record, "replacements", ())):
                 draft.removed_lines[offset] = entry
                 continue
-            for one in reversed(ones):  # from the end, so that the indexes before it stay valid
+            for one in reversed(breakages):  # from the end, so that the indexes before it stay valid
                 draft.change_value(entry, ("replacements", one.block or 0), REMOVE)
 
     def finish_compactions(self, draft: EditDraft, found: Iterable[Breakage]) -> None:
@@ -256,17 +256,17 @@ class _Repair:
         numbers = {line.offset: number for number, line in enumerate(lines)}
         known = {line.record.uuid: line for line in lines}
         places: dict[int, list[Breakage]] = {}
-        for one in found:
-            places.setdefault(_find_end_of_batch(lines, numbers[one.offset], one), []).append(one)
-        for at, ones in places.items():
+        for breakage in found:
+            places.setdefault(_find_end_of_batch(lines, numbers[breakage.offset], breakage), []).append(breakage)
+        for at, breakages in places.items():
             following = lines[at] if at < len(lines) else None
             parent = _find_parent(lines, at, known.get(following.record.parent_uuid) if following else None)
             moment = parent.record.timestamp
             above = parent.record.uuid
             written = []
-            for number, one in enumerate(ones, 1):
-                uuid = derive_uuid(self._ids.seed, f"result of {one.target} {one.offset}")
-                written.append(self._write_result(one, uuid, above, _later(moment, number) or self._ids.now))
+            for number, breakage in enumerate(breakages, 1):
+                uuid = derive_uuid(self._ids.seed, f"result of {breakage.target} {breakage.offset}")
+                written.append(self._write_result(breakage, uuid, above, _later(moment, number) or self._ids.now))
                 above = uuid
             if following is not None:
                 draft.change_value(following, ("parentUuid",), above)
@@ -275,12 +275,12 @@ class _Repair:
                 draft.insert_lines(len(self.text.data), written)
                 draft.new_leaf = above
 
-    def _write_result(self, one: Breakage, uuid: str, parent: str | None, moment: str) -> bytes:
-        entry = one.entry
+    def _write_result(self, breakage: Breakage, uuid: str, parent: str | None, moment: str) -> bytes:
+        entry = breakage.entry
         assert entry is not None
         call = next((value for _, value in decode_plain(entry.raw) if isinstance(value, dict)), {})
         block: dict[str, Any] = {
-            "tool_use_id": one.target, "type": "tool_result", "content": INTERRUPTED_CALL, "is_error": True
+            "tool_use_id": breakage.target, "type": "tool_result", "content": INTERRUPTED_CALL, "is_error": True
         }  # fmt: skip
         line = {
             "parentUuid": parent,
@@ -381,12 +381,12 @@ def _answers_earlier_call(lines: Sequence[Entry], call: Breakage, line: Entry) -
     return source in earlier
 
 
-def _remove_block(draft: EditDraft, one: Breakage) -> None:
-    assert one.entry is not None
-    if one.block is None or not one.entry.content_blocks:
-        draft.remove_line(one.entry, one.kind, one.message)
+def _remove_block(draft: EditDraft, breakage: Breakage) -> None:
+    assert breakage.entry is not None
+    if breakage.block is None or not breakage.entry.content_blocks:
+        draft.remove_line(breakage.entry, breakage.kind, breakage.message)
     else:
-        draft.remove_block(one.entry, one.block, one.kind, one.message)
+        draft.remove_block(breakage.entry, breakage.block, breakage.kind, breakage.message)
 
 
 def _find_end_of_batch(lines: Sequence[Entry], at: int, call: Breakage) -> int:
@@ -427,7 +427,7 @@ _STEPS: dict[str, Callable[[_Repair, EditDraft, Sequence[Breakage]], None]] = {
     "wrong-session": _Repair.rename_sessions,
     "doubled-line": _Repair.separate_lines,
     "broken-parent": _Repair.relink_lines,
-    "dangling-pointer": _Repair.mend_pointers,
+    "dangling-pointer": _Repair.repair_pointers,
     "unfinished-compaction": _Repair.finish_compactions,
     "doubled-call": _Repair.separate_calls,
     "missing-result": _Repair.add_results,

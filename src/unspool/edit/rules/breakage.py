@@ -242,13 +242,13 @@ class _LostParents:
     def find_others(self) -> None:
         """Find those that are not on the thread; what they get is never a line below them."""
         circles = _find_circles(self._parents)
-        tops = _Tops(self._parents, circles)
+        topmost = _TopmostLines(self._parents, circles)
         for uuid in self._known:
             parent = self._parents[uuid]
             if uuid in circles or (parent is not None and parent not in self._known):
-                target = next((other for other in self._near(uuid) if tops.find(other) != uuid), None)
+                target = next((other for other in self._near(uuid) if topmost.find(other) != uuid), None)
                 if target is not None:
-                    tops.hang(uuid, target)
+                    topmost.hang(uuid, target)
                 self._add(uuid, target)
 
     def _add(self, uuid: str, target: str | None) -> None:
@@ -285,7 +285,7 @@ def _find_newest_before(entry: Entry, by_time: list[tuple[int, int, str]]) -> It
             yield uuid
 
 
-class _Tops:
+class _TopmostLines:
     """The topmost line above each line, found in nearly linear time."""
 
     def __init__(self, parents: Mapping[str, str | None], circles: set[str]) -> None:

@@ -155,8 +155,8 @@ class CodexTranslator(SessionTranslator, kw_only=True, omit_defaults=True):
         """Return a line of a response; it is a new one after a result, a prompt, or the tokens of the one before."""
         if self.message_id is None or self.has_result:
             total = ",".join(map(str, self.total or ()))
-            said = encode_json(item).decode("utf-8", "replace")
-            self.message_id = f"codex-{make_digest(self.origin or self.session_id, total, said)}"
+            encoded = encode_json(item).decode("utf-8", "replace")
+            self.message_id = f"codex-{make_digest(self.origin or self.session_id, total, encoded)}"
             self.has_result = self.has_call = False
         self.has_call = self.has_call or has_call
         return self.answer(self._key(), time, self.message_id, list(blocks), **self._entrypoint())

@@ -120,11 +120,11 @@ class GeminiTranslator(SessionTranslator, kw_only=True, omit_defaults=True):
         calls = [call for call in list_of(message, "toolCalls") if isinstance(call, dict)]
         calls = calls or [call for part in parts if (call := object_of(part, "functionCall"))]
         new_calls = [call for call in calls if self._is_new(f"call {text_of(call, 'id')}")]
-        said = f"{text}\0{thoughts}\0{usage}"
-        is_new = self._is_new(f"text {id}", said)
+        answer_text = f"{text}\0{thoughts}\0{usage}"
+        is_new = self._is_new(f"text {id}", answer_text)
         blocks = (blocks if is_new else []) + [_call(call) for call in new_calls]
         if is_new or new_calls:
-            key = f"{id} {make_digest(said, *(str(call.get('id')) for call in new_calls))[:8]}"
+            key = f"{id} {make_digest(answer_text, *(str(call.get('id')) for call in new_calls))[:8]}"
             reason = "tool_use" if calls else "end_turn"
             response = f"gemini-{make_digest(id)}"
             yield self.answer(key, time, response, blocks, usage=usage, stop_reason=reason if usage else None)

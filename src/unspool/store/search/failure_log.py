@@ -155,11 +155,11 @@ def _read_index(
 
 def _scan(corpus: Corpus, filters: SearchFilters) -> Iterator[tuple[object, _FoundFailure]]:
     """Yield the failures that a search of the files finds."""
-    asked = filters._replace(errors=True, kinds=_FAILING_KINDS)
+    failing = filters._replace(errors=True, kinds=_FAILING_KINDS)
     files = {file.path: file for file in corpus.files()}
     reader = CorpusReader(corpus.archive)
     try:
-        for hit in search_corpora([corpus], AnyText(), asked, limit=MAX_FAILURES):
+        for hit in search_corpora([corpus], AnyText(), failing, limit=MAX_FAILURES):
             file = files.get(hit.file)
             if file is None:
                 continue

@@ -49,7 +49,7 @@ class FolderChanges(NamedTuple):
 def compare_with_disk(database: sqlite3.Connection, root: Path) -> FolderChanges:
     """Return how a folder differs from what the store knows of it."""
     edition = data_version(database)  # before the stamps are read: what is written in between makes this out of date
-    look = _look(root, read_stamps(database, root))
+    look = _scan(root, read_stamps(database, root))
     look.skipped.extend(_find_endless(database, look))
     missing = set(look.missing)
     if look.skipped and missing:  # what lies in a folder that cannot be read has not gone
@@ -73,7 +73,7 @@ def _find_endless(database: sqlite3.Connection, look: ScanChanges) -> list[Skipp
     return found
 
 
-def _look(root: Path, known: KnownFiles) -> ScanChanges:
+def _scan(root: Path, known: KnownFiles) -> ScanChanges:
     """Look at a folder. In one that has gone every file is missing; of one that cannot be reached nothing is known."""
     try:
         root.lstat()

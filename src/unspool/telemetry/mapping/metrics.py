@@ -50,10 +50,10 @@ def map_points(spans: Sequence[Span]) -> list[DataPoint]:
     series: dict[_Key, _Series] = {}
     for change in changes:
         key = (change.metric, change.attributes)
-        if (one := series.get(key)) is None:
-            one = series[key] = _Series(change.metric, dict(change.attributes), start)
-        one.add(max(change.time, start + 1), change.amount)
-    return [point for one in series.values() for point in one.finish()]
+        if (points := series.get(key)) is None:
+            points = series[key] = _Series(change.metric, dict(change.attributes), start)
+        points.add(max(change.time, start + 1), change.amount)
+    return [point for points in series.values() for point in points.finish()]
 
 
 class _ValueLimit:

@@ -177,13 +177,13 @@ class _SessionMapper:
         from unspool.graph import find_tool_calls
 
         repeated = {call.id for call in copy.calls}
-        for one in copy.agents:
+        for agent in copy.agents:
             # A forked agent's file repeats the calls before the fork.
-            calls = [call for call in find_tool_calls(one.entries) if call.id not in repeated]
-            yield _Work(one.file, one.entries, calls, (), [self._agent_id(copy, one)], one.agent.id)
+            calls = [call for call in find_tool_calls(agent.entries) if call.id not in repeated]
+            yield _Work(agent.file, agent.entries, calls, (), [self._agent_id(copy, agent)], agent.agent.id)
 
-    def _agent_id(self, copy: SessionCopy, one: AgentRecords) -> bytes:
-        return self._id("agent", copy.key, one.agent.id)
+    def _agent_id(self, copy: SessionCopy, agent: AgentRecords) -> bytes:
+        return self._id("agent", copy.key, agent.agent.id)
 
     def _add_requests(self, works: Sequence[_Work], root: bytes) -> None:
         agents = {work.agent: work for work in works if work.agent}
@@ -279,14 +279,14 @@ class _SessionMapper:
         return self._texts.name(str(found or status or OTHER))
 
     def _add_agents(self, copy: SessionCopy, root: bytes) -> None:
-        owners = {call.id: one.agent.id for one in copy.agents for call in _own_calls(one)}
-        starts = {one.agent.id: one.agent.call.id for one in copy.agents if one.agent.call is not None}
-        for one in copy.agents:
-            agent = one.agent
+        owners = {call.id: records.agent.id for records in copy.agents for call in _own_calls(records)}
+        starts = {records.agent.id: records.agent.call.id for records in copy.agents if records.agent.call is not None}
+        for records in copy.agents:
+            agent = records.agent
             parent = self._tool_spans.get(starts.get(agent.id, ""), root)
             if _is_started_by_itself(agent.id, starts, owners):
                 parent = root
-            times = [time for entry in one.entries if (time := _time(entry)) is not None]
+            times = [time for entry in records.entries if (time := _time(entry)) is not None]
             start = min(times, default=self._start)
             kind = self._name(agent.type) or agent.kind.value
             attributes = self._attributes(
@@ -295,7 +295,7 @@ class _SessionMapper:
             if self._texts.content:
                 attributes["gen_ai.input.messages"] = self._texts.prompt(agent.prompt)
             self._add(
-                self._agent_id(copy, one),
+                self._agent_id(copy, records),
                 f"invoke_agent {kind}",
                 parent,
                 (start, max(times, default=start)),
@@ -315,10 +315,10 @@ def _placed_requests(work: _Work) -> Iterator[tuple[str, _PlacedRequest]]:
             yield record.uuid, place
 
 
-def _own_calls(one: AgentRecords) -> Iterable[ToolCall]:
+def _own_calls(agent: AgentRecords) -> Iterable[ToolCall]:
     from unspool.graph import find_tool_calls
 
-    return find_tool_calls(one.entries)
+    return find_tool_calls(agent.entries)
 
 
 def _is_started_by_itself(agent: str, starts: dict[str, str], owners: dict[str, str]) -> bool:

@@ -33,8 +33,8 @@ def show_beside(request: Request) -> Response:
     """Return the sessions beside one: title, status and cost of each."""
     services, id = services_of(request), str(request.path_params["id"])
     listed = _list_of(request, id)
-    asked = replace(parse_request(QueryParams(listed), services.site), offset=0, limit=_MAX_ROWS, group=None)
-    page = services.catalog.catalog(asked, services.site.zone)
+    wanted = replace(parse_request(QueryParams(listed), services.site), offset=0, limit=_MAX_ROWS, group=None)
+    page = services.catalog.catalog(wanted, services.site.zone)
     signs = live_signs(request, {row.id for row in page.rows})
     data: Json = {
         "session": id,

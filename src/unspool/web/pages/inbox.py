@@ -293,8 +293,8 @@ def _resolved(path: Path) -> Path:
 def _describe_failures(group: FailureKind, headings: Mapping[str, SessionHeading], now: datetime) -> Json:
     """Return a kind of failure, how often it occurred, and where."""
     places = []
-    for one in group.sessions:
-        newest, id = one.last, one.session or ""
+    for session in group.sessions:
+        newest, id = session.last, session.session or ""
         step = f"{newest.agent}/{newest.offset}" if newest.agent else newest.offset
         heading = headings.get(id)
         places.append(
@@ -302,7 +302,7 @@ def _describe_failures(group: FailureKind, headings: Mapping[str, SessionHeading
                 "session_id": id,
                 "title": (heading.title if heading else "") or id,
                 "project": (heading.project if heading else "") or "",
-                "count": one.failures,
+                "count": session.failures,
                 "href": session_link(id, step=step, agent=newest.agent),
             }
         )

@@ -43,7 +43,7 @@ def show_notes(request: Request) -> Response:
     services, id = services_of(request), request.path_params["id"]
     title = _require_title(services, id)
     given = user_annotations.read_annotations(services.site.folder)
-    tags = sorted({tag for one in given.sessions.values() for tag in one.tags})
+    tags = sorted({tag for notes in given.sessions.values() for tag in notes.tags})
     data = {"id": id, "title": title, **given.of(id).data(), "known_tags": tags}
     return allow_form_origin(
         respond(request, "session_notes.html", data, back=_own_path(request.query_params.get("back")))

@@ -91,7 +91,7 @@ def show_review(request: Request) -> Response:
         }
     if wants_json(request):
         return respond(request, "review.html", data)
-    return respond(request, "review.html", data, view=_look(request, data, reviews))
+    return respond(request, "review.html", data, view=_page_view(request, data, reviews))
 
 
 def download_patch(request: Request) -> Response:
@@ -137,7 +137,7 @@ def show_file_history(request: Request) -> Response:
             files, reviews = _read_history(request, row.session, path)
             data["sessions"].append({**row._asdict(), "files": files})
             pairs = zip(files, reviews, strict=True)
-            looks.append({**row._asdict(), "look": [_file_look(request, row.session, *pair) for pair in pairs]})
+            looks.append({**row._asdict(), "look": [_file_view(request, row.session, *pair) for pair in pairs]})
     following = offset + _HISTORY_SESSIONS
     view = {
         "sessions": looks,
@@ -218,13 +218,13 @@ def _cut_hunks(hunks: Sequence[NetHunk], first: int, most: int) -> tuple[list[Ne
 # how it looks
 
 
-def _look(request: Request, data: Json, reviews: Sequence[FileReview]) -> Json:
+def _page_view(request: Request, data: Json, reviews: Sequence[FileReview]) -> Json:
     base = f"/session/{quote(data['session'], safe='')}/review"
     kept = {name: value for name, value in request.query_params.items() if value and name in ("view", "wrap", "agent")}
     return {
         "base": base,
         "files": [
-            _file_look(request, data["session"], file, review)
+            _file_view(request, data["session"], file, review)
             for file, review in zip(data["files"], reviews, strict=True)
         ],
         "patch": link(f"{base}.patch", agent=data["agent"], file=data["file"]),
@@ -253,7 +253,7 @@ def _choices(request: Request, base: str, kept: Json) -> Json:
     }
 
 
-def _file_look(request: Request, id: str, file: Json, review: FileReview) -> Json:
+def _file_view(request: Request, id: str, file: Json, review: FileReview) -> Json:
     query = request.query_params
     form = check_choice(query.get("view") or "unified", _VIEWS, "view")
     base = f"/session/{quote(id, safe='')}/review"

@@ -50,11 +50,11 @@ def show_same_calls(request: Request) -> Response:
         "unindexed": unindexed,
         "titles": titles,
     }
-    looks = [_look(call, titles, services.site) for call in others[:_MAX_SHOWN]]
+    looks = [_call_view(call, titles, services.site) for call in others[:_MAX_SHOWN]]
     return respond(request, "same_calls.html", data, calls=looks, back=session_link(id, step=detail.key))
 
 
-def _look(call: SameCall, titles: dict[str, str], site: Site) -> Json:
+def _call_view(call: SameCall, titles: dict[str, str], site: Site) -> Json:
     step = f"{call.agent}/{call.offset}" if call.agent else call.offset
     return {
         "href": session_link(call.session or "", step=step, agent=call.agent),

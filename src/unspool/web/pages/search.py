@@ -96,7 +96,7 @@ def show_failures(request: Request) -> Response:
     """Show failed tool calls and API errors by kind, each kind with its sessions."""
     site, query = services_of(request).site, request.query_params
     since = query.get("since") or "7d"
-    asked = SearchRequest(
+    wanted = SearchRequest(
         tool=query.get("tool") or None,
         project=query.get("project") or None,
         since=None if since == "all" else since,
@@ -104,7 +104,7 @@ def show_failures(request: Request) -> Response:
         errors=True,
     )
     with site.open() as access:
-        filters = parse_filters(asked, access, site.now(), site.zone)
+        filters = parse_filters(wanted, access, site.now(), site.zone)
         found = read_failures(access, filters)
         ids = [one.session for kind in found.kinds for one in kind.sessions if one.session]
         sessions = _read_sessions(access, ids)
@@ -120,13 +120,13 @@ def show_failures(request: Request) -> Response:
     }
     kept = {name: value for name, value in query.items() if value}
     view = {
-        "kinds": [_failure_look(kind, sessions, site) for kind in found.kinds],
+        "kinds": [_failure_view(kind, sessions, site) for kind in found.kinds],
         "ranges": [(words, link("/search/errors", kept, since=name), name == since) for name, words in _FAILURE_RANGES],
     }
     return respond(request, "failures.html", data, view=view)
 
 
-def _failure_look(kind: FailureKind, sessions: dict[str, Json], site: Site) -> Json:
+def _failure_view(kind: FailureKind, sessions: dict[str, Json], site: Site) -> Json:
     return {
         "kind": kind,
         "sessions": [
@@ -204,10 +204,10 @@ def _collapse(hits: list[SearchHit]) -> list[Json]:
     for hit in hits:
         text = hit.snippet.replace(MATCH_START, "").replace(MATCH_END, "")
         same.setdefault(text or f"{hit.file} {hit.offset}", []).append(hit)
-    return [_hit_look(one, others) for one, *others in same.values()]
+    return [_hit_view(one, others) for one, *others in same.values()]
 
 
-def _hit_look(hit: SearchHit, others: list[SearchHit]) -> Json:
+def _hit_view(hit: SearchHit, others: list[SearchHit]) -> Json:
     kinds = dict.fromkeys(_ONE.get(other.kind, other.kind) for other in others)
     return {
         "hit": hit,

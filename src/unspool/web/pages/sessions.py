@@ -114,12 +114,12 @@ def neighbours(services: WebServices, id: str, list_query: str = "") -> SessionN
     # Parts of other pages are dropped: what a link carries on is a list.
     kept = list_query_of(query)
 
-    def look(row: CatalogRow | None) -> Json | None:
+    def row_view(row: CatalogRow | None) -> Json | None:
         if row is None:
             return None
         return {"id": row.id, "title": row.title or "(no title)", "href": session_link(row.id, list=kept or None)}
 
-    return SessionNeighbours(look(before), look(after), f"/sessions?{kept}" if kept else "/sessions")
+    return SessionNeighbours(row_view(before), row_view(after), f"/sessions?{kept}" if kept else "/sessions")
 
 
 def list_query_of(query: QueryParams) -> str:
@@ -170,7 +170,7 @@ def _page_view(page: CatalogPage, request: CatalogRequest, query: QueryParams, s
     has_more = bool(page.rows) and offset < page.total
     kept, own = _address(query), list_query_of(query)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in page.hidden.items())
-    rows = [_row_look(row, own, site) for row in page.rows]
+    rows = [_row_view(row, own, site) for row in page.rows]
     for row, group in zip(rows, page.row_groups, strict=False):
         row["group"] = group
     return {
@@ -194,7 +194,7 @@ def _page_view(page: CatalogPage, request: CatalogRequest, query: QueryParams, s
     }
 
 
-def _row_look(row: CatalogRow, own: str, site: Site) -> Json:
+def _row_view(row: CatalogRow, own: str, site: Site) -> Json:
     curve = row.curve
     peak = max(curve.points, default=0)
     limit = context_window(row.models[0] if row.models else None) or _DEFAULT_LIMIT

@@ -106,7 +106,7 @@ def show_usage(request: Request) -> Response:
     view |= {
         "window": _describe_window(window, site),
         "window_percent": min(window["limit_used_percent"] or 0, 100) if window and window["limit_amount"] else None,
-        "ranges": [_range_look(name, chosen, kept) for name in _RANGES],
+        "ranges": [_range_view(name, chosen, kept) for name in _RANGES],
         "range_words": _describe_range(chosen),
         "has_gaps": bool(chart and overview and usage.period == "daily" and overview.days > _MAX_COLUMNS),
         "overview": usage_overview.overview_view(overview, METRICS[metric], titles, kept) if overview else None,
@@ -146,7 +146,7 @@ def parse_request(query: QueryParams, site: Site) -> UsageRequest:
     return usage._replace(project=values.get("project"), order=order)
 
 
-def _range_look(name: str, chosen: UsageRange, kept: Json) -> Json:
+def _range_view(name: str, chosen: UsageRange, kept: Json) -> Json:
     href = link("/usage", kept, range=None if name == _DEFAULT_RANGE else name, since=None, until=None)
     return {"words": _RANGES[name], "href": href, "on": name == chosen.name}
 
@@ -288,7 +288,7 @@ def _table_view(report: UsageReport, metric: str, sort: str | None, kept: Json, 
         ],
         "rows": [
             {
-                **_row_look(row, report.period, kept, titles),
+                **_row_view(row, report.period, kept, titles),
                 "bar": charts.render_bar(getattr(row.figures, column), most),
             }
             for row in shown
@@ -312,7 +312,7 @@ def period_link(period: str, label: str | None, kept: Json) -> str | None:
     return link("/usage", others, since=label, until=label)
 
 
-def _row_look(row: UsageRow, period: str, kept: Json, titles: dict[str, str]) -> Json:
+def _row_view(row: UsageRow, period: str, kept: Json, titles: dict[str, str]) -> Json:
     label = PERIODS[period].labels[0]
     name, labels = row.labels[label], row.labels
     times: Json = {key: kept[key] for key in ("since", "until") if key in kept}
@@ -329,11 +329,11 @@ def _row_look(row: UsageRow, period: str, kept: Json, titles: dict[str, str]) ->
         case "daily" | "weekly" | "monthly":
             look |= {"href": period_link(period, name, kept)}
         case "blocks" if name:
-            look |= _window_row_look(labels)
+            look |= _window_row_view(labels)
     return look
 
 
-def _window_row_look(labels: Json) -> Json:
+def _window_row_view(labels: Json) -> Json:
     """Return how a 5-hour window looks: when it was, what it will cost, how much of the limit is used."""
     start, end = labels["block_start"], labels["block_end"]
     words = []

@@ -108,22 +108,22 @@ def build_overview(
 
 def _by_day(sums: Iterable[UsageSum], figure: str, site: Site) -> dict[date, int]:
     days: Counter[date] = Counter()
-    for one in sums:
-        if (moment := local_time(one.time, site.zone)) is not None:
-            days[moment.date()] += _figure(one, figure)
+    for usage in sums:
+        if (moment := local_time(usage.time, site.zone)) is not None:
+            days[moment.date()] += _figure(usage, figure)
     return days
 
 
 def _by_hour(sums: Iterable[UsageSum], figure: str, site: Site) -> dict[str, int]:
     hours: Counter[str] = Counter()
-    for one in sums:
-        if (moment := local_time(one.time, site.zone)) is not None:
-            hours[f"{moment.weekday()} {moment.hour}"] += _figure(one, figure)
+    for usage in sums:
+        if (moment := local_time(usage.time, site.zone)) is not None:
+            hours[f"{moment.weekday()} {moment.hour}"] += _figure(usage, figure)
     return dict(hours)
 
 
-def _figure(one: UsageSum, figure: str) -> int:
-    bill = one.bill
+def _figure(usage: UsageSum, figure: str) -> int:
+    bill = usage.bill
     if figure == "cost_micros":
         return bill.cost_micros
     writes = bill.cache_write_5m_tokens + bill.cache_write_1h_tokens
@@ -132,9 +132,9 @@ def _figure(one: UsageSum, figure: str) -> int:
 
 def _top(sums: Iterable[UsageSum], key: str, figure: str) -> list[TopEntry]:
     values: Counter[str] = Counter()
-    for one in sums:
-        if name := getattr(one, key):
-            values[name] += _figure(one, figure)
+    for usage in sums:
+        if name := getattr(usage, key):
+            values[name] += _figure(usage, figure)
     return [TopEntry(*item) for item in values.most_common(_MOST) if item[1]]
 
 
@@ -186,14 +186,14 @@ def overview_view(
         if hours
         else "",
         "tops": [
-            _top_look(
+            _top_view(
                 "Projects", overview.projects, format_value, lambda name: link("/usage", same_range, project=name)
             ),
-            _top_look("Sessions", overview.sessions, format_value, session_link, lambda id: titles.get(id) or id),
-            _top_look(
+            _top_view("Sessions", overview.sessions, format_value, session_link, lambda id: titles.get(id) or id),
+            _top_view(
                 "Tools", overview.tools, _amount("call"), lambda name: link("/sessions", {"tool": name, **times})
             ),
-            _top_look(
+            _top_view(
                 "Changed files",
                 overview.files,
                 _amount("session"),
@@ -248,7 +248,7 @@ def _short_path(path: str) -> str:
     return "/".join(path.rsplit("/", 2)[-2:]).lstrip("/")
 
 
-def _top_look(
+def _top_view(
     words: str,
     entries: list[TopEntry],
     format_value: Callable[[int], str],

@@ -219,11 +219,11 @@ async def _move_to_background(
     }
     # The words and the fields are those of Claude Code 2.1.326.
     if limit is None:
-        said = f"Command was manually backgrounded by user with ID: {id}."
+        notice = f"Command was manually backgrounded by user with ID: {id}."
         after = ""
         result["backgroundedByUser"] = True
     else:
-        said = (
+        notice = (
             f"Command did not complete within its {_format_duration(limit)} timeout and was moved to the background "
             f"(ID: {id})."
         )
@@ -235,7 +235,7 @@ async def _move_to_background(
         result["timedOutAfterMs"] = round(limit * 1000)
     where = f" Output is being written to: {capture.path}." if not capture.problem else ""
     check = f" To check interim output, use TaskOutput with the ID{'' if capture.problem else ' or Read on that file'}."
-    content = "\n".join(part for part in (output, f"{said}{where}{after}{check}") if part)
+    content = "\n".join(part for part in (output, f"{notice}{where}{after}{check}") if part)
     return ToolOutcome(content=content, result=result)
 
 

@@ -59,7 +59,7 @@ def show_comparison(request: Request) -> Response:
     a, b = (_read_side(request, name) for name in names)
     data: Json = {"names": names, "a": session_data(a), "b": session_data(b), **list_differences(a, b)}
     data["turns"] = turns_data(a, b)
-    return respond(request, "compare.html", data, view=_look(data, a, b))
+    return respond(request, "compare.html", data, view=_page_view(data, a, b))
 
 
 def _read_side(request: Request, name: str) -> ComparedSession:
@@ -90,7 +90,7 @@ def _open_named(services: WebServices, name: str) -> Iterator[PageView]:
         yield view
 
 
-def _look(data: Json, a: ComparedSession, b: ComparedSession) -> Json:
+def _page_view(data: Json, a: ComparedSession, b: ComparedSession) -> Json:
     sides = {"a": a, "b": b}
     return {
         "heads": [
@@ -115,7 +115,7 @@ def _look(data: Json, a: ComparedSession, b: ComparedSession) -> Json:
             }
             for one in data["figures"]
         ],
-        "turns": [_turn_look(pair, sides) for pair in data["turns"][:_MAX_TURNS]],
+        "turns": [_turn_view(pair, sides) for pair in data["turns"][:_MAX_TURNS]],
         "outside": [describe_outside_turns(side) for side in sides.values()],
         "more": max(len(data["turns"]) - _MAX_TURNS, 0),
     }
@@ -126,14 +126,14 @@ def _behind(id: str, figure: str) -> str:
     return f"/session/{quote(id, safe='')}{page}"
 
 
-def _difference(one: Json) -> str:
-    if not one["difference"]:
+def _difference(figure: Json) -> str:
+    if not figure["difference"]:
         return ""
-    words = format_figure(one["figure"], abs(one["difference"]))
-    return f"{'+' if one['difference'] > 0 else '−'}{words}"
+    words = format_figure(figure["figure"], abs(figure["difference"]))
+    return f"{'+' if figure['difference'] > 0 else '−'}{words}"
 
 
-def _turn_look(pair: Json, sides: dict[str, ComparedSession]) -> Json:
+def _turn_view(pair: Json, sides: dict[str, ComparedSession]) -> Json:
     calls = pair["calls"][:_MAX_CALLS]
     return {
         **pair,
@@ -149,13 +149,13 @@ def _turn_look(pair: Json, sides: dict[str, ComparedSession]) -> Json:
             for key, side in sides.items()
         ],
         "calls": [
-            {"same": one["same"], "cells": [_call_look(one[key], side) for key, side in sides.items()]} for one in calls
+            {"same": one["same"], "cells": [_call_view(one[key], side) for key, side in sides.items()]} for one in calls
         ],
         "more_calls": max(len(pair["calls"]) - _MAX_CALLS, 0),
     }
 
 
-def _call_look(call: dict[str, Any] | None, side: ComparedSession) -> Json | None:
+def _call_view(call: dict[str, Any] | None, side: ComparedSession) -> Json | None:
     return {**call, "href": session_link(side.id, step=call["step"])} if call else None
 
 

@@ -135,13 +135,13 @@ def _show(request: Request, query: UsageQuery, about: Json, *, base: str) -> Res
     for one in (*data["expensive"], *data["listed"]):
         one["is_readable"] = one["session"] in readable and one["step"] is not None
     data["titles"] = _read_titles(request, {group["session"] for group in (*data["sessions"], *data["listed"])})
-    return respond(request, "cost.html", data, view=_look(data, address, base, services_of(request).site))
+    return respond(request, "cost.html", data, view=_page_view(data, address, base, services_of(request).site))
 
 
-def _is_wanted(one: SplitRequest, only: Mapping[str, str | None]) -> bool:
+def _is_wanted(request: SplitRequest, only: Mapping[str, str | None]) -> bool:
     """Tell whether a request is of the model, the price tier and the conversation that the address names."""
-    own = {"model": one.response.model or NO_MODEL, "tier": one.tier, "thread": thread_of(one)}
-    own["folder"] = folder_of(one)
+    own = {"model": request.response.model or NO_MODEL, "tier": request.tier, "thread": thread_of(request)}
+    own["folder"] = folder_of(request)
     return all(value is None or value == own[name] for name, value in only.items())
 
 
@@ -201,14 +201,14 @@ def _read_title(request: Request, id: str) -> str | None:
         return None
 
 
-def _explain(request: Request, one: SplitRequest, prices: PriceLookup, steps: _Steps) -> Json:
+def _explain(request: Request, split_request: SplitRequest, prices: PriceLookup, steps: _Steps) -> Json:
     """Return a request with the reasons for its cost."""
     context, turn, prompt = RequestContext(is_known=False), None, ""
     try:
-        with services_of(request).open_sessions.open(one.session, agent_of_file(one)) as view:
-            context = read_request_context(view, one.response.id)
-            offset = steps.get((one.file, one.response.offset), one.response.offset)
-            if agent_of_file(one) is None and offset is not None:
+        with services_of(request).open_sessions.open(split_request.session, agent_of_file(split_request)) as view:
+            context = read_request_context(view, split_request.response.id)
+            offset = steps.get((split_request.file, split_request.response.offset), split_request.response.offset)
+            if agent_of_file(split_request) is None and offset is not None:
                 turn = view.index.turn_at(offset)
                 prompt = view.index.turns[turn].prompt[:200]
     except UnspoolError:  # gone meanwhile, or only its agents are left: the bill alone explains it
@@ -222,25 +222,25 @@ def _explain(request: Request, one: SplitRequest, prices: PriceLookup, steps: _S
             "is_estimate": reason.is_estimate,
             "step": reason.key,
         }
-        for reason in explain_request(one, prices.price(one.response), context)
+        for reason in explain_request(split_request, prices.price(split_request.response), context)
     ]
-    return {**_request_data(one, steps), "turn": turn, "prompt": prompt, "reasons": reasons}
+    return {**_request_data(split_request, steps), "turn": turn, "prompt": prompt, "reasons": reasons}
 
 
-def _request_data(one: SplitRequest, steps: _Steps) -> Json:
-    response, agent = one.response, agent_of_file(one)
-    offset = steps.get((one.file, response.offset), response.offset)
+def _request_data(request: SplitRequest, steps: _Steps) -> Json:
+    response, agent = request.response, agent_of_file(request)
+    offset = steps.get((request.file, response.offset), response.offset)
     return {
         "id": response.id,
-        "session": one.session,
+        "session": request.session,
         "agent": agent,
-        "project": one.project,
+        "project": request.project,
         "step": None if offset is None else f"{f'{agent}/' if agent else ''}{offset}",
         "time": response.timestamp,
         "model": response.model,
-        "tier": one.tier,
-        "cost_micros": one.cost if one.priced else None,
-        "parts": {kind: one.parts[kind] for kind in KINDS if kind in one.parts},
+        "tier": request.tier,
+        "cost_micros": request.cost if request.priced else None,
+        "parts": {kind: request.parts[kind] for kind in KINDS if kind in request.parts},
         "counts": {kind: getattr(response, kind) for kind in KINDS if getattr(response, kind)},
         "prompt_tokens": response.prompt,
         "is_final": response.final,
@@ -263,14 +263,14 @@ def _group_data(name: str, sums: Iterable[tuple[str, CostSum]]) -> list[Json]:
 # how it looks
 
 
-def _look(data: Json, query: QueryParams, base: str, site: Site) -> Json:
+def _page_view(data: Json, query: QueryParams, base: str, site: Site) -> Json:
     kept = {name: value for name, value in query.items() if value and name not in ("order", "offset")}
     total = data["cost_micros"] or 0
     following = data["offset"] + _PAGE_ROWS
     return {
         "tables": list(_tables(data, base, kept, total)),
-        "expensive": [_request_look(one, site) for one in data["expensive"]],
-        "requests": [_request_look(one, site) for one in data["listed"]],
+        "expensive": [_request_view(one, site) for one in data["expensive"]],
+        "requests": [_request_view(one, site) for one in data["listed"]],
         "orders": [
             (name, KINDS.get(name, "cost"), link(base, kept, order=name) + "#requests", name == data["order"])
             for name in _ORDERS
@@ -340,21 +340,21 @@ def _tables(data: Json, base: str, kept: Json, total: int) -> Iterable[Json]:
         yield {"title": "By agent", "anchor": "agents", "rows": rows("name_of", named, pages)}
 
 
-def _request_look(one: Json, site: Site) -> Json:
-    agent = {"agent": one["agent"]} if one["agent"] else {}
+def _request_view(data: Json, site: Site) -> Json:
+    agent = {"agent": data["agent"]} if data["agent"] else {}
     return {
-        **one,
-        "href": session_link(one["session"], step=one["step"]) if one["is_readable"] else None,
-        "turn_href": session_link(one["session"], turn=one["turn"]) if one.get("turn") else None,
-        "agent_href": session_link(one["session"], **agent) if agent and one["is_readable"] else None,
-        "when": site.format_time(milliseconds(one["time"])),
+        **data,
+        "href": session_link(data["session"], step=data["step"]) if data["is_readable"] else None,
+        "turn_href": session_link(data["session"], turn=data["turn"]) if data.get("turn") else None,
+        "agent_href": session_link(data["session"], **agent) if agent and data["is_readable"] else None,
+        "when": site.format_time(milliseconds(data["time"])),
         "reasons": [
-            {**reason, "href": session_link(one["session"], step=reason["step"]) if reason["step"] else None}
-            for reason in one.get("reasons", ())
+            {**reason, "href": session_link(data["session"], step=reason["step"]) if reason["step"] else None}
+            for reason in data.get("reasons", ())
         ],
         "parts_words": " · ".join(
-            f"{KINDS[kind]} {units.dollars(amount)} ({units.tokens(one['counts'].get(kind, 0))})"
-            for kind, amount in one["parts"].items()
+            f"{KINDS[kind]} {units.dollars(amount)} ({units.tokens(data['counts'].get(kind, 0))})"
+            for kind, amount in data["parts"].items()
             if amount >= _MIN_SHOWN_MICROS
         ),
     }

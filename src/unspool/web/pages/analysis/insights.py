@@ -45,37 +45,37 @@ async def show_insights(request: Request) -> Response:
     limit = parse_number(request.query_params, "limit", _ROWS)
     if not 1 <= limit <= _MAX_ROWS:
         raise UsageError(f"invalid limit {limit}", hint=f"pass one from 1 to {_MAX_ROWS:,}")
-    asked = {name: request.query_params.get(name, "").strip() or None for name in _FILTERS}
+    filters = {name: request.query_params.get(name, "").strip() or None for name in _FILTERS}
     # As many at once as SQL queries: each has an engine of its own.
     async with services.sql_slots:
-        data = await to_thread.run_sync(_read, services.site, services.insights_engine, asked, limit)
+        data = await to_thread.run_sync(_read, services.site, services.insights_engine, filters, limit)
     scope = data.pop("scope")
-    return respond(request, "insights.html", data, view=_look(data, asked, scope, services.site))
+    return respond(request, "insights.html", data, view=_page_view(data, filters, scope, services.site))
 
 
-def _read(site: Site, kept: KeptEngine, asked: dict[str, str | None], limit: int) -> Json:
+def _read(site: Site, kept: KeptEngine, filters: dict[str, str | None], limit: int) -> Json:
     """Return the insights and the titles of the sessions in them."""
     from unspool.insights import read_insights  # with the planner of edits: a server may never be asked for it
 
     now = site.now()
-    since, until = parse_time_range(asked["since"], asked["until"], now, site.zone)
+    since, until = parse_time_range(filters["since"], filters["until"], now, site.zone)
     with site.open() as access, kept.open() as engine:
-        session = access.home.session(asked["session"]).id if asked["session"] else None
-        scope = InsightScope(since, until, asked["project"], session)
+        session = access.home.session(filters["session"]).id if filters["session"] else None
+        scope = InsightScope(since, until, filters["project"], session)
         found = read_insights(engine, access, scope, limit=limit, now=now)
         ids = {row["session_id"] for name in ("contexts", "api_errors") for row in found[name]}
         ids |= {place["session_id"] for one in _all_rows(found) for place in one["places"]}
         headings = read_headings(access.database, access.roots, ids)
         titles = {id: heading.title for id, heading in headings.items() if heading.title}
-        return {**asked, "limit": limit, **found, "titles": titles, "scope": scope}
+        return {**filters, "limit": limit, **found, "titles": titles, "scope": scope}
 
 
 def _all_rows(data: Json) -> list[Json]:
     return [row for name in (*SHOWN, "suggestions") for row in data[name]]
 
 
-def _look(data: Json, asked: dict[str, str | None], scope: InsightScope, site: Site) -> Json:
-    kept = {name: value for name, value in asked.items() if value}
+def _page_view(data: Json, filters: dict[str, str | None], scope: InsightScope, site: Site) -> Json:
+    kept = {name: value for name, value in filters.items() if value}
     return {
         "ranges": [
             (words, link("/insights", kept, since=since), kept.get("since") == since and not kept.get("until"))
@@ -87,7 +87,7 @@ def _look(data: Json, asked: dict[str, str | None], scope: InsightScope, site: S
                 "action": one["action"].replace("`", ""),
                 "computed": one["computed"].replace("`", ""),
                 "saving": describe_saving(one["saved"]),
-                "lines": [_place_look(place, None, data["titles"], site) for place in one["places"]],
+                "lines": [_place_view(place, None, data["titles"], site) for place in one["places"]],
             }
             for one in data["suggestions"]
         ],
@@ -96,7 +96,7 @@ def _look(data: Json, asked: dict[str, str | None], scope: InsightScope, site: S
                 "name": name,
                 "layout": LAYOUT[name],
                 "sql": link("/sql", q=build_query(LAYOUT[name].question or name, scope)),
-                "rows": [_row_look(name, row, data["titles"], site) for row in data[name]],
+                "rows": [_row_view(name, row, data["titles"], site) for row in data[name]],
                 "rest": data["left_out"].get(name, 0),
                 "more": link("/insights", kept, limit=_MORE_ROWS) + f"#{name}",
             }
@@ -107,7 +107,7 @@ def _look(data: Json, asked: dict[str, str | None], scope: InsightScope, site: S
     }
 
 
-def _row_look(name: str, row: Json, titles: dict[str, str], site: Site) -> Json:
+def _row_view(name: str, row: Json, titles: dict[str, str], site: Site) -> Json:
     layout: InsightLayout = LAYOUT[name]
     named = describe_row(name, row)
     first, *others = layout.columns
@@ -118,7 +118,7 @@ def _row_look(name: str, row: Json, titles: dict[str, str], site: Site) -> Json:
         "words": words,
         "href": _row_href(first.field, named[first.field]),
         "cells": [(one, format_value(one.form, named[one.field])) for one in others],
-        "lines": [_place_look(place, layout, titles, site) for place in row["places"]],
+        "lines": [_place_view(place, layout, titles, site) for place in row["places"]],
     }
 
 
@@ -137,7 +137,7 @@ def _row_href(field: str, value: Any) -> str | None:
             return None
 
 
-def _place_look(place: Json, layout: InsightLayout | None, titles: dict[str, str], site: Site) -> Json:
+def _place_view(place: Json, layout: InsightLayout | None, titles: dict[str, str], site: Site) -> Json:
     """Return the link to a line: in words its value, or its time."""
     session, agent, offset = place["session_id"], place["agent_id"], place["offset"]
     step = f"{agent}/{offset}" if agent else offset

@@ -102,7 +102,7 @@ def show_time(request: Request) -> Response:
         ],
         "took": time_charts.format_milliseconds(end - start),
         "began": _clock(start, site),
-        "spans": [_span_look(id, span, start, end, site) for span in data["spans"]],
+        "spans": [_span_view(id, span, start, end, site) for span in data["spans"]],
         "turns": [
             {
                 **turn,
@@ -161,7 +161,7 @@ def _span_data(span: TimeSpan) -> Json:
     }
 
 
-def _span_look(id: str, span: Json, start: int, end: int, site: Site) -> Json:
+def _span_view(id: str, span: Json, start: int, end: int, site: Site) -> Json:
     took = time_charts.format_milliseconds(span["milliseconds"])
     began = time_charts.format_milliseconds(span["start"] - start)
     what = _NAMES[span["kind"]] if span["kind"] == "person" else span["kind"]
