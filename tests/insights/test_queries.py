@@ -106,6 +106,22 @@ def test_each_call_counts_once_and_costs_add_up(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
+def test_of_places_that_weigh_the_same_the_first_are_named(seed: int) -> None:
+    calls = [
+        {"source_id": source, "session_id": "s", "tool_use_id": f"t{source} {number}", "name": "Read",
+         "uuid": f"u{source} {number}", "offset": number, "duration_ms": 7}
+        for source in (1, 2) for number in range(30)
+    ]  # fmt: skip
+    Random(seed).shuffle(calls)
+    with empty_tables() as connection:
+        insert(connection, "sources", [{"id": one, "path": f"/{one}.jsonl", "generation": 1} for one in (1, 2)])
+        insert(connection, "sessions", [{"session_id": "s", "source_id": 1}])
+        insert(connection, "tool_calls", calls)
+        (tool,) = ask(connection, "tools")
+        assert [(place["source_id"], place["offset"]) for place in tool["places"]] == [(1, at) for at in range(5)]
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_what_filled_a_context_adds_up_to_its_last_prompt(seed: int) -> None:
     chance = Random(seed)
     requests: list[dict[str, Any]] = [

@@ -1,8 +1,8 @@
 -- The queries of `unspool insights`, in DuckDB's dialect over the tables of `store/columns/columns.sql`.
 -- `$name$` is a value: `since`, `until`, `project`, `session`, `limit`, or how the result of a rejected call begins.
 --
--- `-- name: part` begins a section, which is made over a part. In its rows `places` are the lines that weigh most, and
--- `of` is how many rows there are without the limit.
+-- `-- name: part` begins a section, which is made over a part. In its rows `places` are the lines that weigh most, of
+-- equal ones the first, so that two runs name the same. `of` is how many rows there are without the limit.
 
 -- filters
 filters AS (SELECT $since$ AS since, $until$ AS until, $project$ AS project, $session$ AS session),
@@ -77,7 +77,7 @@ FROM billed LEFT JOIN calls ON true GROUP BY ALL
 SELECT name AS tool, count(*) AS calls, count(*) FILTER (error) AS failed,
   count(*) FILTER (error IS NULL) AS unanswered, coalesce(sum(duration_ms), 0)::BIGINT AS duration_ms,
   max(duration_ms) AS longest_ms, coalesce(sum(cost_micros), 0)::BIGINT AS cost_micros,
-  max_by(line, coalesce(duration_ms, -1), 5) AS places, max(coalesce(duration_ms, -1), 5) AS weights, count(*) OVER () AS of
+  max_by(line, [coalesce(duration_ms, -1), -line.source_id, -line."offset"], 5) AS places, max(coalesce(duration_ms, -1), 5) AS weights, count(*) OVER () AS of
 FROM calls GROUP BY name ORDER BY 7 DESC, 5 DESC, 2 DESC, 1 LIMIT $limit$
 
 -- files: calls
@@ -85,7 +85,7 @@ SELECT t.path, count(*) FILTER (action = 'read') AS reads, count(*) FILTER (acti
   count(*) FILTER (NOT done) AS not_done, coalesce(sum(added), 0)::BIGINT AS added,
   coalesce(sum(removed), 0)::BIGINT AS removed, coalesce(sum(duration_ms), 0)::BIGINT AS duration_ms,
   coalesce(sum(cost_micros), 0)::BIGINT AS cost_micros, count(DISTINCT c.session_id) AS sessions,
-  max_by(line, coalesce(cost_micros, -1), 5) AS places, max(coalesce(cost_micros, -1), 5) AS weights, count(*) OVER () AS of
+  max_by(line, [coalesce(cost_micros, -1), -line.source_id, -line."offset"], 5) AS places, max(coalesce(cost_micros, -1), 5) AS weights, count(*) OVER () AS of
 FROM calls c JOIN files_touched t ON t.source_id = c.source_id AND t.tool_use_id = c.tool_use_id
 GROUP BY t.path ORDER BY 8 DESC, count(*) DESC, 1 LIMIT $limit$
 
@@ -100,12 +100,12 @@ billed AS (
   SELECT r.session_id, count(*) AS responses, sum(r.cost_micros) AS cost_micros,
     sum(r.unpriced_tokens) AS unpriced_tokens, min(r.project) AS project,
     max_by({'source_id': source_id, 'session_id': r.session_id, 'agent_id': agent_id, 'offset': "offset",
-      'time': epoch_ms(time)}, coalesce(cost_micros, -1)) AS line, max(cost_micros) AS most
+      'time': epoch_ms(time)}, [coalesce(cost_micros, -1), -source_id, -"offset"]) AS line, max(cost_micros) AS most
   FROM requests r GROUP BY r.session_id
 )
 SELECT coalesce(c.project, b.project) AS project, count(*) AS sessions, sum(responses)::BIGINT AS responses,
   coalesce(sum(cost_micros), 0)::BIGINT AS cost_micros, coalesce(sum(unpriced_tokens), 0)::BIGINT AS unpriced_tokens,
-  coalesce(sum(turns_ms), 0)::BIGINT AS turns_ms, max_by(line, coalesce(cost_micros, -1), 5) AS places, max(coalesce(cost_micros, -1), 5) AS weights,
+  coalesce(sum(turns_ms), 0)::BIGINT AS turns_ms, max_by(line, [coalesce(cost_micros, -1), -line.source_id, -line."offset"], 5) AS places, max(coalesce(cost_micros, -1), 5) AS weights,
   count(*) OVER () AS of
 FROM billed b LEFT JOIN chosen c USING (session_id) LEFT JOIN worked w USING (session_id)
 GROUP BY 1 ORDER BY 4 DESC, 3 DESC, 1 LIMIT $limit$
@@ -119,7 +119,7 @@ WHERE c.error ORDER BY c.started DESC NULLS LAST, c.source_id, c."offset" LIMIT 
 -- api_errors: filters
 SELECT e.session_id, count(*) AS errors,
   max_by({'source_id': e.source_id, 'session_id': e.session_id, 'agent_id': e.agent_id, 'offset': e."offset",
-    'time': epoch_ms(e.timestamp)}, coalesce(epoch_ms(e.timestamp), 0), 5) AS places, count(*) OVER () AS of
+    'time': epoch_ms(e.timestamp)}, [coalesce(epoch_ms(e.timestamp), 0), -e.source_id, -e."offset"], 5) AS places, count(*) OVER () AS of
 FROM (SELECT n.* FROM entries n JOIN sources f ON f.id = n.source_id
   WHERE n.type = 'system' AND n.subtype = 'api_error'
   QUALIFY row_number() OVER (PARTITION BY coalesce(n.uuid, concat(n.source_id, ' ', n."offset"))
@@ -133,7 +133,7 @@ SELECT trim(t.input->>'command') AS command, count(*) AS runs, count(*) FILTER (
   coalesce(sum(c.duration_ms) FILTER (c.error), 0)::BIGINT AS failed_ms,
   coalesce(sum(c.cost_micros) FILTER (c.error), 0)::BIGINT AS failed_cost_micros,
   count(DISTINCT c.session_id) FILTER (c.error) AS sessions,
-  max_by(c.line, coalesce(epoch_ms(c.started), 0), 5) FILTER (c.error) AS places, count(*) OVER () AS of
+  max_by(c.line, [coalesce(epoch_ms(c.started), 0), -c.source_id, -c."offset"], 5) FILTER (c.error) AS places, count(*) OVER () AS of
 FROM calls c JOIN tool_calls t ON t.source_id = c.source_id AND t.tool_use_id = c.tool_use_id
 WHERE c.name IN ('Bash', 'PowerShell') AND t.input->>'command' IS NOT NULL
 GROUP BY 1 HAVING count(*) FILTER (c.error) > 0
@@ -147,7 +147,7 @@ WITH tried AS (
 )
 SELECT name AS tool, count(*) AS retries, count(*) FILTER (NOT error) AS succeeded,
   count(*) FILTER (error) AS failed_again, coalesce(sum(duration_ms), 0)::BIGINT AS duration_ms,
-  coalesce(sum(cost_micros), 0)::BIGINT AS cost_micros, max_by(line, coalesce(epoch_ms(started), 0), 5) AS places, count(*) OVER () AS of
+  coalesce(sum(cost_micros), 0)::BIGINT AS cost_micros, max_by(line, [coalesce(epoch_ms(started), 0), -line.source_id, -line."offset"], 5) AS places, count(*) OVER () AS of
 FROM tried WHERE before GROUP BY name ORDER BY 2 DESC, 6 DESC, 1 LIMIT $limit$
 
 -- repeated_reads: calls
@@ -173,7 +173,7 @@ SELECT path, count(*) AS reads, sum(bytes)::BIGINT AS bytes, sum(tokens)::BIGINT
     AND r.agent_id IS NOT DISTINCT FROM a.agent_id
     AND r."offset" < coalesce((SELECT min(k."offset") FROM compactions k WHERE k.source_id = a.source_id
       AND k."offset" > a."offset"), 9223372036854775807)))::BIGINT AS carried_tokens,
-  coalesce(sum(cost_micros), 0)::BIGINT AS cost_micros, max_by(line, tokens, 5) AS places, max(tokens, 5) AS weights,
+  coalesce(sum(cost_micros), 0)::BIGINT AS cost_micros, max_by(line, [tokens, -line.source_id, -line."offset"], 5) AS places, max(tokens, 5) AS weights,
   count(*) OVER () AS of
 FROM again a GROUP BY path ORDER BY 4 DESC, 1 LIMIT $limit$
 
@@ -233,7 +233,7 @@ parts AS (
   UNION ALL SELECT 'dropped', NULL, grown, line FROM steps WHERE grown < 0
 )
 SELECT kind, tool, sum(tokens)::BIGINT AS tokens, count(*) AS steps, max(abs(tokens)) AS largest,
-  max_by(line, abs(tokens), 5) AS places, max(abs(tokens), 5) AS weights, count(*) OVER () AS of
+  max_by(line, [abs(tokens), -line.source_id, -line."offset"], 5) AS places, max(abs(tokens), 5) AS weights, count(*) OVER () AS of
 FROM parts GROUP BY kind, tool HAVING sum(tokens) <> 0 ORDER BY 3 DESC, 1, 2 LIMIT $limit$
 
 -- contexts: requests
@@ -241,7 +241,7 @@ FROM parts GROUP BY kind, tool HAVING sum(tokens) <> 0 ORDER BY 3 DESC, 1, 2 LIM
 SELECT r.session_id, count(*) AS requests, max(prompt_tokens) AS peak_tokens,
   max_by(prompt_tokens, "offset") AS last_tokens, coalesce(sum(cost_micros), 0)::BIGINT AS cost_micros,
   max_by({'source_id': source_id, 'session_id': r.session_id, 'agent_id': agent_id, 'offset': "offset",
-    'time': epoch_ms(time)}, prompt_tokens, 1) AS places, max(prompt_tokens, 1) AS weights, count(*) OVER () AS of
+    'time': epoch_ms(time)}, [prompt_tokens, -source_id, -"offset"], 1) AS places, max(prompt_tokens, 1) AS weights, count(*) OVER () AS of
 FROM requests r WHERE agent_id IS NULL AND NOT is_sidechain AND NOT retold AND prompt_tokens > 0
 GROUP BY r.session_id ORDER BY 3 DESC, 1 LIMIT $limit$
 
@@ -268,7 +268,7 @@ waits AS (
     OR (c.error AND ($rejected$)))
 )
 SELECT kind, count(*) AS waits, sum(waited_ms)::BIGINT AS waited_ms, max(waited_ms) AS longest_ms,
-  median(waited_ms)::BIGINT AS median_ms, max_by(line, waited_ms, 5) AS places, max(waited_ms, 5) AS weights,
+  median(waited_ms)::BIGINT AS median_ms, max_by(line, [waited_ms, -line.source_id, -line."offset"], 5) AS places, max(waited_ms, 5) AS weights,
   count(*) OVER () AS of
 FROM waits GROUP BY kind ORDER BY 3 DESC, 1 LIMIT $limit$
 
