@@ -20,6 +20,7 @@ from unspool.api import connection
 from unspool.api.accumulator import ENDED_EARLY, ApiResponse
 from unspool.api.connection import Connection, Timing, TokenCount
 from unspool.api.endpoint import Endpoint, endpoint_from_environment
+from unspool.api.errors import error_from_response
 from unspool.api.events import AnyEvent, BlockDelta, MessageFinished, MessageStarted, RetryWait, StreamBroken, TextDelta
 from unspool.api.retry import RetryPolicy
 from unspool.api.scripted.responder import build_message, encode_event, message_events
@@ -388,3 +389,17 @@ def test_certificates_of_ones_own_must_be_some(tmp_path: Path) -> None:
             connection.fetch_response(
                 endpoint_from_environment({"ANTHROPIC_API_KEY": "k", "SSL_CERT_FILE": str(path)}), BODY
             )
+
+
+@pytest.mark.parametrize(
+    ("wait", "hint"),
+    [
+        ("60", "wait 60 s, as the API asks"),
+        ("0", "wait, then try again"),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", "wait, then try again"),
+        ("soon", "wait, then try again"),
+    ],
+)
+def test_a_hint_names_a_wait_only_if_there_is_one(wait: str, hint: str) -> None:
+    failure = error_from_response(Endpoint(), 429, b"{}", {"retry-after": wait})
+    assert failure.hint == hint

@@ -41,8 +41,10 @@ def error_from_response(endpoint: Endpoint, status: int, data: bytes, headers: M
     kind, words = _parse_error(data)
     hint = _HINTS.get(status) or ("try again later" if status >= 500 else None)
     hint = hint and hint.format(key=endpoint.key_setting, address=endpoint.address_setting)
-    if headers.get("retry-after"):
-        hint = f"wait {headers['retry-after']} s, as the API asks"
+    wait = headers.get("retry-after", "").strip()
+    # It may also be a date, or 0: then the usual hint says more.
+    if wait.isdecimal() and len(wait) < 7 and int(wait) > 0:
+        hint = f"wait {int(wait)} s, as the API asks"
     if 300 <= status < 400:
         words, hint = "the API has moved", f"set {endpoint.address_setting} to the new address"
     description = _shorten(endpoint, words or name_foreign_body(data) or "")
