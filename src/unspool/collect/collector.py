@@ -7,21 +7,25 @@ Rules
   2. The outbox is bounded. When it is full no further part is made: newer lines stay in their file and the archive.
   3. Times are written into segments and not compared: a clock that was moved changes nothing, but for when the last
      line of a file that rests is sent without its end (`segment_maker.py`).
+  4. What an administrator has removed (`lake forget`) is not sent again. The notice is read before anything is sent.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import msgspec
 
 from unspool.collect.heartbeat import DeviceHeartbeat, send_heartbeat
 from unspool.collect.recovery import recover_state
-from unspool.collect.segment_maker import CollectionPlan, CollectionReport, MadePart, SegmentMaker
+from unspool.collect.segment_maker import CollectionPlan, CollectionReport, MadePart, SegmentMaker, stream_name
 from unspool.collect.state import CollectorState
 from unspool.collect.trust import publish_key, refuse_revoked
-from unspool.collect.upload import fit_segment, upload_next
+from unspool.collect.trust.notices import NoticeFilter
+from unspool.collect.trust.tombstones import find_notice
+from unspool.collect.upload import fit_segment, settle_packed, upload_next
 from unspool.display import amount
 from unspool.errors import ObjectStoreFailed
 from unspool.store import transaction
@@ -45,13 +49,15 @@ def collect_sessions(plan: CollectionPlan, report: CollectionReport) -> None:
     uploader = _Uploader(plan, report)
     # The probe comes first: a store that ignores conditional puts would overwrite segments, and must get none.
     uploader.attempt(uploader.probe)
+    uploader.attempt(uploader.read_notice)
     uploader.attempt(uploader.recover)
     # What an earlier run left in the outbox goes out before anything new is made.
     uploader.attempt(uploader.send)
     for _ in range(_ROUNDS):
         uploader.taken.clear()
-        maker = SegmentMaker(plan.state, plan.tools)
-        candidates = plan.refresh()
+        notice = uploader.notice
+        maker = SegmentMaker(plan.state, plan.tools._replace(drops_line=notice.drops_line))
+        candidates = notice.select(plan.refresh(), partial(stream_name, plan.tools.enrolment))
         plan.on_step("synced")
         parts = maker.make(candidates)
         while _fill_outbox(plan, parts, report):
@@ -74,6 +80,7 @@ class _Uploader:
         self.failure: ObjectStoreFailed | None = None
         self.taken: set[int] = set()
         """Streams of which another collector has sent parts."""
+        self.notice = NoticeFilter()
 
     def attempt(self, request: Callable[[], None]) -> None:
         """Make a request unless an earlier one has failed."""
@@ -96,6 +103,21 @@ class _Uploader:
             plan.object_store.probe(name, f"{plan.tools.clock()}\n".encode())
             report.ahead = plan.milliseconds() / 1000 - plan.object_store.clock(name).timestamp()
             report.is_probed = True
+
+    def read_notice(self) -> None:
+        """Read what must not be sent again; parts that wait may have been made without knowing it."""
+        plan, enrolment = self._plan, self._plan.tools.enrolment
+        notice = NoticeFilter(find_notice(plan.object_store, enrolment.org, enrolment.device, plan.trusted))
+        if not notice.is_empty:
+            notice.refuse_device()
+            packed = plan.state.packed()
+            if packed is not None and settle_packed(plan, packed):
+                sent = plan.state.confirm_packed(packed, plan.milliseconds())
+                self._report.add_confirmed(sent, len(packed.data))
+            plan.state.remake_waiting()
+            if notice.must_restart(plan.state.chain_end().sequence):
+                plan.state.ask_again()
+        self.notice = notice
 
     def recover(self) -> None:
         """Ask the store what this device has sent, unless that is known."""

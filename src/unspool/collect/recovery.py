@@ -6,6 +6,7 @@ Rules
   1. A chain is followed by its names alone: each segment says what the next one is called.
   2. Of what a second collector has sent, this one takes the ends of the streams; its own parts of them are made anew.
   3. A state that does not know what its device has sent reads everything: both layouts, from the first segment on.
+  4. A rewritten segment counts as the one that its signed tombstone names. Files in forgotten parts look like new ones.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unspool.collect.manifest import SentStream
-from unspool.collect.object_store import SegmentStore
 from unspool.collect.segment_maker import CollectionPlan
 from unspool.collect.segments import (
     FIRST,
@@ -24,10 +24,11 @@ from unspool.collect.segments import (
     format_segment_name,
     parse_device_segment_name,
     parse_segment_name,
-    segment_digest,
+    read_original,
     unpack_header,
 )
-from unspool.collect.state import CollectedSpan, CollectorState
+from unspool.collect.state import CollectedSpan
+from unspool.collect.trust.tombstones import original_digest
 from unspool.errors import Unreadable
 
 _RESTORE = "restore it from the store's version history"
@@ -43,7 +44,7 @@ def recover_state(plan: CollectionPlan) -> list[int]:
     for stream in sorted({parts.stream for parts in map(parse_segment_name, names) if parts}):
         stream_id = state.stream(stream, "").id
         first = SegmentName(enrolment.org, enrolment.device, stream, 1, FIRST)
-        take_over_chain(state, plan.object_store, stream_id, first)
+        take_over_chain(plan, stream_id, first)
         taken.add(stream_id)
     if any(parse_device_segment_name(name) for name in names):
         taken.update(follow_others(plan, is_recovery=True))
@@ -66,7 +67,7 @@ def follow_others(plan: CollectionPlan, *, is_recovery: bool = False) -> list[in
         if data is None:
             return sorted(taken)
         try:
-            outcome = state.follow_other(name, segment_digest(data), data)
+            outcome = state.follow_other(name, stored_digest(plan, name, data), data)
         except Unreadable as error:
             where = f"segment {end.sequence + 1} of this device, `{name}`,"
             raise Unreadable(f"{where} is damaged: {error.message}", hint=_RESTORE) from None
@@ -78,11 +79,16 @@ def follow_others(plan: CollectionPlan, *, is_recovery: bool = False) -> list[in
             return sorted({*taken, *state.forget_all(), *recover_state(plan)})
 
 
-def take_over_chain(state: CollectorState, object_store: SegmentStore, stream_id: int, name: SegmentName) -> None:
+def stored_digest(plan: CollectionPlan, name: str, data: bytes) -> str:
+    """Return the digest with which the chain continues after an object, which an administrator may have rewritten."""
+    return original_digest(plan.object_store.get, plan.trusted, name, data, read_original(data))
+
+
+def take_over_chain(plan: CollectionPlan, stream_id: int, name: SegmentName) -> None:
     """Replace the state of a stream by the segments of it alone that the store has, from the first one on."""
     sent, spans = SentStream(0, 0, FIRST), dict[int, CollectedSpan]()
     # From the first one: a name holds the digest of the segment before, so the last cannot be found without the others.
-    for digest, data in _read_chain(object_store, name):
+    for digest, data in _read_chain(plan, name):
         try:
             header = unpack_header(data)
         except Unreadable as error:
@@ -90,16 +96,18 @@ def take_over_chain(state: CollectorState, object_store: SegmentStore, stream_id
             raise Unreadable(f"{where} is damaged: {error.message}", hint=_RESTORE) from None
         sent = SentStream(header.sequence, sent.lines + header.lines, digest)
         spans[header.generation] = CollectedSpan(header.generation, header.end, header.head, header.boundary, "")
-    state.adopt(stream_id, sent, spans.values())
+    plan.state.adopt(stream_id, sent, spans.values())
 
 
-def _read_chain(object_store: SegmentStore, parts: SegmentName) -> Iterator[tuple[str, bytes]]:
+def _read_chain(plan: CollectionPlan, parts: SegmentName) -> Iterator[tuple[str, bytes]]:
     """Yield the digest and the bytes of each segment of a stream."""
     number, previous = 1, FIRST
-    while (
-        data := object_store.get(format_segment_name(parts._replace(sequence=number, previous=previous)))
-    ) is not None:
-        number, previous = number + 1, segment_digest(data)
+    while True:
+        name = format_segment_name(parts._replace(sequence=number, previous=previous))
+        data = plan.object_store.get(name)
+        if data is None:
+            return
+        number, previous = number + 1, stored_digest(plan, name, data)
         yield previous, data
 
 

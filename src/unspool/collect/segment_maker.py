@@ -19,7 +19,7 @@ Rules
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from unspool.collect.enrolment import Enrolment
@@ -156,6 +156,8 @@ class SegmentTools(NamedTuple):
     is_resting: Callable[[int], bool] = lambda _: False
     """Returns whether a file that changed last at this time, in nanoseconds since 1970, is taken for finished."""
     schedule: FlushSchedule = FlushSchedule()
+    drops_line: Callable[[str], bool] = lambda _: False
+    """Returns whether a redacted line is one that was forgotten and must not be sent again."""
 
 
 class MadePart(NamedTuple):
@@ -184,6 +186,8 @@ class CollectionPlan(NamedTuple):
     outbox: int = OUTBOX
     refuses: Callable[[str], bool] = lambda _: False
     """Returns whether nothing of a file may be sent: its parts then stay in the outbox."""
+    trusted: Collection[str] = ()
+    """The public keys of the administrators, who may rewrite segments and say what must not be sent again."""
 
 
 class CollectionReport:
@@ -390,6 +394,7 @@ class SegmentMaker:
         if stream.id in self.changed or (previous is not None and previous != stream.sequence):
             self.changed.add(stream.id)
             return None
+        piece = piece._replace(lines=[line for line in piece.lines if not self._tools.drops_line(line.raw)])
         header = self._header(stream, candidate, piece, span)
         text = encode_part(header, piece.lines)
         data = compress(text, _LEVEL)

@@ -20,7 +20,10 @@ Rules
      text that is otherwise known, anybody could try out what was redacted.
   6. A device with a key signs the header of its segments, which has the digest of the parts. The layout is the same:
      earlier versions ignore the signature (`trust/device_keys.py`).
-  7. The day in a name is that on which the segment before was made (`next_day` in its header), and never before the day
+  7. An administrator may rewrite a segment so that parts or lines in it are forgotten (`lake forget`). Then its header,
+     and those of the changed parts, have the digest from before (`original`), with which the chain continues. A signed
+     tombstone confirms it (`trust/tombstones.py`). A forgotten part keeps its numbers and has no lines.
+  8. The day in a name is that on which the segment before was made (`next_day` in its header), and never before the day
      in that one's name. So names sort as the chain does, and rule 1 holds for writers whose clocks differ.
 """
 
@@ -102,6 +105,13 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Keyed hash of the first bytes of the source, at most 4,096 and none after `end`."""
     boundary: str
     """Keyed hash of the last bytes before `end`, at most 4,096."""
+    original: str = ""
+    """Only of a rewritten part: the digest that it had before. Then it has no `head` and no `boundary`."""
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether only the numbers of the part are left."""
+        return bool(self.original) and not self.source
 
 
 class SegmentLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -157,6 +167,8 @@ class DeviceSegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
     # Not a default value: without a key, a header has the very bytes that earlier versions write.
     parts_digest: str | msgspec.UnsetType = msgspec.UNSET
     """SHA-256 of all parts together, if the header is signed."""
+    original: str | msgspec.UnsetType = msgspec.UNSET
+    """Only of a rewritten segment: the digest that it had before."""
 
 
 class SegmentPart(NamedTuple):
@@ -201,7 +213,12 @@ class DeviceSegmentName(NamedTuple):
         return f"{self.day}/{self.sequence:012d}-{self.previous[:16]}"
 
 
+class _Origin(msgspec.Struct, frozen=True):
+    original: str = ""
+
+
 _encoder = msgspec.json.Encoder()
+_origin = msgspec.json.Decoder(_Origin)
 _header = msgspec.json.Decoder(SegmentHeader)
 _device_header = msgspec.json.Decoder(DeviceSegmentHeader)
 _line = msgspec.json.Decoder(SegmentLine)
@@ -265,7 +282,30 @@ def unpack_signed_segment(data: bytes) -> UnpackedSegment:
     for entry in header.parts:
         parts.append(SegmentPart(entry, bytes(memoryview(rest)[offset : offset + entry.size])))
         offset += entry.size
+    if not header.original and any(_is_rewritten(part.text) for part in parts):
+        raise Unreadable("invalid segment: a part of it was rewritten, and it was not")
     return UnpackedSegment(header, parts, first)
+
+
+def _is_rewritten(text: bytes) -> bool:
+    # In a JSON string the quotes would follow a backslash: these bytes can only be a key.
+    return b',"original":"' in text.partition(b"\n")[0]
+
+
+def read_original(data: bytes) -> str:
+    """Return the digest that an object says it had before it was rewritten; nothing if it was not."""
+    try:
+        first = next(decompress_pieces(data, MOST), b"").partition(b"\n")[0]
+        return _origin.decode(first).original
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    except frame_errors():
+        return ""
+
+
+def part_digest(header: SegmentHeader, text: bytes) -> str:
+    """Return the digest with which a stream continues after a part, or after a segment of its own."""
+    return header.original or segment_digest(text)
 
 
 def unpack_segment(data: bytes) -> Segment:

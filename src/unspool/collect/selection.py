@@ -171,12 +171,12 @@ def _projects(candidate: CollectCandidate, projects: Mapping[str | None, set[str
 
 def _is_selected(project: str | None, rules: SelectionRules) -> bool:
     # Fails closed: what cannot be assigned to a project is not sent.
-    if project is None or any(_matches(project, pattern) for pattern in rules.exclude):
+    if project is None or any(matches_project(project, pattern) for pattern in rules.exclude):
         return False
-    return not rules.include or any(_matches(project, pattern) for pattern in rules.include)
+    return not rules.include or any(matches_project(project, pattern) for pattern in rules.include)
 
 
-def _matches(project: str, pattern: str) -> bool:
+def matches_project(project: str, pattern: str) -> bool:
     """Return whether a pattern matches a project's key, its last part or the folder's path."""
     if pattern.startswith(("/", "~", "./", "../")):
         return project == project_key(os.path.abspath(Path(pattern).expanduser()))  # noqa: PTH100 - as `paths.absolute`

@@ -30,7 +30,7 @@ from unspool.collect.segments import (
     SegmentHeader,
     decode_part_header,
     parse_device_segment_name,
-    segment_digest,
+    part_digest,
     unpack_device_segment,
     unpack_header,
 )
@@ -311,6 +311,20 @@ class CollectorState:
             self._set_chain_end(ChainEnd(FIRST_DAY, "", 0, FIRST))
         return ids
 
+    def remake_waiting(self) -> None:
+        """Drop the parts that wait, to make them anew; segments of an earlier version stay."""
+        query = """SELECT DISTINCT stream_id FROM outbox JOIN streams ON streams.id = stream_id WHERE target_id = ?
+            AND stream_id NOT IN (SELECT stream_id FROM outbox WHERE name != '')"""
+        with transaction(self.database):
+            self._forget_packed()
+            for (stream_id,) in self.database.execute(query, (self._target,)).fetchall():
+                self._drop_parts(stream_id, set())
+
+    def ask_again(self) -> None:
+        """Forget everything that was made and sent, and record that the store must be asked."""
+        self.forget_all()
+        self.database.execute("UPDATE targets SET asked = 0 WHERE id = ?", (self._target,))
+
     @property
     def is_asked(self) -> bool:
         """Whether it is known what this device has sent."""
@@ -338,7 +352,7 @@ class CollectorState:
         """Record a part that another collector has sent."""
         change = """UPDATE streams SET sequence = :sequence, digest = :digest, sent = :sequence, sent_digest = :digest,
             sent_lines = sent_lines + :lines, "at" = :tail, adopted = 1 WHERE id = :id"""
-        values = {"sequence": header.sequence, "digest": segment_digest(text), "lines": header.lines}
+        values = {"sequence": header.sequence, "digest": part_digest(header, text), "lines": header.lines}
         self.database.execute(change, {**values, "tail": tail, "id": stream_id})
         self._put_sent_span(stream_id, header)
         self.put_span(stream_id, CollectedSpan(header.generation, header.end, header.head, header.boundary, ""))

@@ -17,8 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from unspool.collect.object_store import SegmentStore
-from unspool.collect.recovery import follow_others, take_over_chain
+from unspool.collect.recovery import follow_others, stored_digest, take_over_chain
 from unspool.collect.segment_maker import CollectionPlan, CollectionReport
 from unspool.collect.segments import (
     VERSION,
@@ -50,11 +49,9 @@ def upload_next(plan: CollectionPlan, report: CollectionReport) -> UploadOutcome
     if old is not None:
         return _send_old(plan, report, old)
     packed = plan.state.packed()
-    if packed is not None and any(plan.refuses(path) for path in plan.state.packed_paths()):
-        data = plan.object_store.get(packed.name)
-        if data is None or segment_digest(data) != packed.digest:
-            plan.state.unpack()
-            packed = None
+    is_refused = packed is not None and any(plan.refuses(path) for path in plan.state.packed_paths())
+    if packed is not None and is_refused and not settle_packed(plan, packed):
+        packed = None
     if packed is None:
         packed = _pack(plan, waiting)
         if packed is None:
@@ -65,7 +62,7 @@ def upload_next(plan: CollectionPlan, report: CollectionReport) -> UploadOutcome
     # A name that is taken is no error yet: it may be our own put, whose response was lost.
     is_stored = plan.object_store.put_new(packed.name, packed.data)
     if not is_stored:
-        is_stored = _stored_digest(plan.object_store, packed.name) == packed.digest
+        is_stored = _digest_of(plan, packed.name) == packed.digest
     plan.on_step("put")
     if not is_stored:
         taken = follow_others(plan)
@@ -121,13 +118,22 @@ def _pack(plan: CollectionPlan, waiting: list[WaitingPart]) -> PackedSegment | N
     return packed
 
 
-def _stored_digest(object_store: SegmentStore, name: str) -> str:
-    data = object_store.get(name)
+def settle_packed(plan: CollectionPlan, packed: PackedSegment) -> bool:
+    """Return whether the store has the segment that is being sent; if not, it is taken apart."""
+    data = plan.object_store.get(packed.name)
+    if data is not None and stored_digest(plan, packed.name, data) == packed.digest:
+        return True
+    plan.state.unpack()
+    return False
+
+
+def _digest_of(plan: CollectionPlan, name: str) -> str:
+    data = plan.object_store.get(name)
     if data is None:
         raise ObjectStoreFailed(
-            f"the store at `{object_store.url}` reports `{name}` both as present and as missing", hint="try again"
+            f"the store at `{plan.object_store.url}` reports `{name}` both as present and as missing", hint="try again"
         )
-    return segment_digest(data)
+    return stored_digest(plan, name, data)
 
 
 def _send_old(plan: CollectionPlan, report: CollectionReport, segment: WaitingPart) -> UploadOutcome:
@@ -136,10 +142,10 @@ def _send_old(plan: CollectionPlan, report: CollectionReport, segment: WaitingPa
     plan.pace(len(data))
     plan.on_step("sending")
     is_stored = plan.object_store.put_new(segment.name, data)
-    if not is_stored and _stored_digest(plan.object_store, segment.name) != segment.digest:
+    if not is_stored and _digest_of(plan, segment.name) != segment.digest:
         parts = parse_segment_name(segment.name)
         assert parts is not None
-        take_over_chain(plan.state, plan.object_store, segment.stream_id, parts)
+        take_over_chain(plan, segment.stream_id, parts)
         return UploadOutcome(is_sent=True, taken=[segment.stream_id])
     plan.state.confirm(segment, plan.milliseconds())
     report.add_confirmed([segment], len(data))

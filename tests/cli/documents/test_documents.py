@@ -83,6 +83,8 @@ CASES: dict[str, list[str]] = {
     "lake-admin-accept": [],
     "lake-admin-revoke": [],
     "lake-admin-token": [],
+    "lake-forget": [],
+    "lake-pseudonyms": [],
 }  # fmt: skip
 """The documents, and commands that write each. Those without a command have a test of their own below."""
 

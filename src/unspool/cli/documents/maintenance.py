@@ -604,6 +604,25 @@ class LakeVacuumDocument(JsonDocument):
     """Whether they were removed."""
 
 
+class LakeForgetDocument(JsonDocument):
+    """What was removed from a store and its lake, or would be (`lake forget`)."""
+
+    devices: int
+    """Devices of which segments change."""
+    segments: int
+    """Segments that are rewritten."""
+    parts: int
+    """Parts in them that change."""
+    lines: int
+    """Lines that are removed."""
+    files: int
+    """Old files of tables that were deleted."""
+    is_versioned: bool
+    """Whether the store keeps old versions of objects, as far as it tells."""
+    removed: bool
+    """Whether it was done; without `--yes`, nothing is."""
+
+
 class LakeProblemItem(JsonObject):
     """A difference between manifests, segments and tables."""
 
@@ -751,3 +770,19 @@ class LakeSinkDocument(JsonDocument):
     """Tables of an earlier run with other options, which were not brought up to date."""
     seconds: float
     """How long it took."""
+
+
+class RevealedUser(JsonObject):
+    """A user and the pseudonym in the tables of a lake."""
+
+    pseudonym: str
+    """The name in the tables."""
+    user: str
+    """The name that the devices say."""
+
+
+class LakePseudonymsDocument(JsonDocument):
+    """Whose the pseudonyms of a lake are (`lake users --pseudonyms FILE --from URL`)."""
+
+    items: list[RevealedUser]
+    """The users."""

@@ -63,6 +63,7 @@ DOCUMENTS: Final = MappingProxyType(
         "lake-ingest": maintenance.LakeIngestDocument,
         "lake-compact": maintenance.LakeCompactDocument,
         "lake-vacuum": maintenance.LakeVacuumDocument,
+        "lake-forget": maintenance.LakeForgetDocument,
         "lake-verify": maintenance.LakeVerifyDocument,
         "lake-status": maintenance.LakeStatusDocument,
         "lake-migrate": maintenance.LakeMigrateDocument,
@@ -72,6 +73,7 @@ DOCUMENTS: Final = MappingProxyType(
         "lake-admin-accept": trust.LakeAdminAcceptDocument,
         "lake-admin-revoke": trust.LakeAdminRevokeDocument,
         "lake-admin-token": trust.LakeAdminTokenDocument,
+        "lake-pseudonyms": maintenance.LakePseudonymsDocument,
     }
 )
 """The documents, by the name in their `schema` field."""

@@ -68,7 +68,19 @@ _PASSED_VARIABLES = ("UNSPOOL_HOME", "CLAUDE_CONFIG_DIR")
 
 
 _NOT_FOR_SERVICE = frozenset(
-    {"to", "once", "follow", "status", "dry_run", "only_print", "as_json", "prometheus", "yes", "token_file"}
+    {
+        "to",
+        "once",
+        "follow",
+        "status",
+        "dry_run",
+        "only_print",
+        "as_json",
+        "prometheus",
+        "yes",
+        "token_file",
+        "administrators",
+    }
 )
 """Options that are for one run, or that the service has anyway."""
 
@@ -110,8 +122,14 @@ class _CollectorSettings(NamedTuple):
 @click.option("--org", metavar="NAME", envvar="UNSPOOL_ORG", help="Organization, on first use")
 @click.option("--user", metavar="NAME", envvar="UNSPOOL_USER", help="User name, on first use")
 @click.option(
-    "--token-file", metavar="FILE", type=click.Path(path_type=Path),
+    "--token-file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
     help="With enrol: file with a token of an administrator; or $UNSPOOL_TOKEN",
+)
+@click.option(
+    "--administrator", "administrators", metavar="KEY", multiple=True,
+    help="With enrol: public key of an administrator, who may remove sessions; a token has one already; repeatable",
 )  # fmt: skip
 @click.option(
     "--since", metavar="TIME", help="Only files that changed since TIME: a date, an age like `12h`, or `yesterday`"
@@ -171,14 +189,7 @@ def collect(
         load_credentials(rest["env_file"])
         rotate_key(folder, to, as_json=as_json)
     elif action == "enrol":
-        load_credentials(rest["env_file"])
-        token = find_token(rest["token_file"], os.environ)
-        enrolment = enrol_device_with_token(folder, token, to, rest) if token else _enrol(folder, rest)
-        data = {name: getattr(enrolment, name) for name in ("org", "user", "device", "key_id")}
-        if as_json:
-            output.write_document("collect-enrol", data)
-        else:
-            output.print_pairs(data.items(), indent=0)
+        _enrol_now(folder, to, rest, as_json=as_json)
     else:
         if to is None:
             raise UsageError("missing destination", hint="add `--to URL`, or set `$UNSPOOL_COLLECT_TO`")
@@ -187,6 +198,22 @@ def collect(
             return
         load_credentials(rest["env_file"])
         _run(_parse_settings(to, folder, rest, follow=follow), rest, follow=follow, dry_run=dry_run, as_json=as_json)
+
+
+def _enrol_now(folder: Path, to: str | None, rest: dict[str, Any], *, as_json: bool) -> None:
+    """Enrol this machine, and show as what."""
+    load_credentials(rest["env_file"])
+    token = find_token(rest["token_file"], os.environ)
+    enrolment = enrol_device_with_token(folder, token, to, rest) if token else _enrol(folder, rest)
+    if rest["administrators"]:
+        from unspool.collect.trust import add_trusted_keys
+
+        add_trusted_keys(folder, enrolment.org, rest["administrators"])
+    data = {name: getattr(enrolment, name) for name in ("org", "user", "device", "key_id")}
+    if as_json:
+        output.write_document("collect-enrol", data)
+    else:
+        output.print_pairs(data.items(), indent=0)
 
 
 def _parse_settings(to: str, folder: Path, rest: dict[str, Any], *, follow: bool) -> _CollectorSettings:
@@ -305,6 +332,7 @@ class _CollectedFolder:
 def _open_plan(settings: _CollectorSettings, enrolment: Enrolment) -> Iterator[tuple[CollectionPlan, _CollectedFolder]]:
     """Open the object store, the store, the archive and the state of a collector."""
     from unspool.collect import CollectionPlan, SegmentTools, limit_rate, open_state, read_offsets
+    from unspool.collect.trust import read_trusted_keys
     from unspool.export import read_redaction_options
     from unspool.redact import Redactor
     from unspool.store.archive import Archive
@@ -341,6 +369,7 @@ def _open_plan(settings: _CollectorSettings, enrolment: Enrolment) -> Iterator[t
                 pace=limit_rate(settings.rate),
                 outbox=settings.outbox_size,
                 refuses=lambda path: is_refused(database, path, settings.choice),
+                trusted=read_trusted_keys(settings.folder).get(enrolment.org, ()),
             ),
             collected,
         )
@@ -419,7 +448,6 @@ def _warn(report: CollectionReport) -> None:
 def _leave(folder: Path, *, is_forced: bool, as_json: bool) -> None:
     """End this machine's enrolment: tell the stores, and forget the device, its key and what was sent."""
     from unspool.collect import (
-        add_progress,
         collector_lock,
         known_targets,
         open_state,
@@ -445,11 +473,11 @@ def _leave(folder: Path, *, is_forced: bool, as_json: bool) -> None:
             raise Refused(f"{waiting:,} parts wait to be sent", hint=hint)
         for url in targets:
             try:
-                with open_state(folder, url, enrolment.org, enrolment.device) as state:
-                    heartbeat = add_progress(state, _make_heartbeat(enrolment, left=True))
-                key = enrolment.key_for(heartbeat.segments + 1)
-                send_heartbeat(open_object_store(url, os.environ), heartbeat, key)
+                _tell_leaving(folder, url, enrolment)
                 told.append(url)
+            except Refused:
+                # The heartbeat would bring the user's name back into a store from which it was removed.
+                continue
             except (ObjectStoreFailed, UsageError) as failure:
                 output.warn(f"`{url}` was not told: {failure.message}")
         remove_enrolment(folder)
@@ -458,6 +486,18 @@ def _leave(folder: Path, *, is_forced: bool, as_json: bool) -> None:
     data = {"org": enrolment.org, "device": enrolment.device, "told": told, "dropped": waiting}
     line = f"left {enrolment.org}; what device {enrolment.device} has sent stays in the store"
     output.print_result("collect-leave", data, line, as_json=as_json)
+
+
+def _tell_leaving(folder: Path, url: str, enrolment: Enrolment) -> None:
+    """Say in a store that this device leaves; `Refused` if an administrator has removed it there."""
+    from unspool.collect import add_progress, open_state
+    from unspool.collect.trust import NoticeFilter, find_notice, read_trusted_keys
+
+    store, trusted = open_object_store(url, os.environ), read_trusted_keys(folder).get(enrolment.org, ())
+    NoticeFilter(find_notice(store, enrolment.org, enrolment.device, trusted)).refuse_device()
+    with open_state(folder, url, enrolment.org, enrolment.device) as state:
+        heartbeat = add_progress(state, _make_heartbeat(enrolment, left=True))
+    send_heartbeat(store, heartbeat, enrolment.key_for(heartbeat.segments + 1))
 
 
 def _make_heartbeat(enrolment: Enrolment, **numbers: Any) -> DeviceHeartbeat:

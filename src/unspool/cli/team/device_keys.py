@@ -21,7 +21,7 @@ from unspool.collect import (
     replace_enrolment,
     rotate_device_key,
 )
-from unspool.collect.trust import EnrolmentToken, parse_token, publish_key
+from unspool.collect.trust import EnrolmentToken, add_trusted_keys, parse_token, publish_key, token_signer
 from unspool.errors import NotFound, Refused, UsageError
 from unspool.extras import require_extras
 from unspool.files import read_whole
@@ -43,7 +43,7 @@ def find_token(path: Path | None, environment: Mapping[str, str]) -> EnrolmentTo
 def enrol_device_with_token(folder: Path, token: EnrolmentToken, to: str | None, rest: dict[str, Any]) -> Enrolment:
     """Enrol this machine with a token: make its key, and hand the public key over."""
     require_extras("team")
-    url = _require_destination(to)
+    url, signer = _require_destination(to), token_signer(token)
     with collector_lock(folder):
         try:
             before = read_enrolment(folder)
@@ -61,6 +61,8 @@ def enrol_device_with_token(folder: Path, token: EnrolmentToken, to: str | None,
             elif not before.device_keys:
                 replace_enrolment(folder, before, [])
             raise
+        # Who may let devices in may also say what they must not send.
+        add_trusted_keys(folder, enrolment.org, (signer,))
     return enrolment
 
 

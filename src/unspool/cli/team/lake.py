@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +13,7 @@ import click
 from unspool.cli import options, output
 from unspool.cli.main import SuggestingGroup, step_hook
 from unspool.cli.query.sql import format_options, print_query_error, write_answer
+from unspool.cli.team.forget import PSEUDONYMS, forget, parse_device
 from unspool.cli.team.lake_admin import admin
 from unspool.cli.team.lake_sink import sink
 from unspool.display import TextColumn, clean_line, units
@@ -19,6 +22,8 @@ from unspool.extras import require_extras
 from unspool.paths import data_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     require_extras("sql", "team")
     from unspool.collect.lake import DeviceStatus, IngestReport
 
@@ -59,13 +64,21 @@ lake.add_command(admin)
 
 @lake.command()
 @click.argument("url", metavar="PATH|URL")
+@PSEUDONYMS
 @options.json_option
-def init(url: str, as_json: bool) -> None:
-    """Create an empty lake, or the missing tables of an existing one."""
+def init(url: str, pseudonyms: Path | None, as_json: bool) -> None:
+    """Create an empty lake, or the missing tables of an existing one.
+
+    With --pseudonyms, the tables have a keyed hash in place of each user's name. The command creates the file with the
+    key; keep it outside the lake. Each `lake ingest` and `lake forget` needs it.
+    """
     require_extras("sql", "team")
     from unspool.collect.lake import create_lake, lake_tables
+    from unspool.collect.lake.lifecycle import mark_lake
 
     created, tables = create_lake(url, os.environ), list(lake_tables())
+    if pseudonyms is not None:
+        mark_lake(created, pseudonyms)
     data = {"lake": created.url, "tables": tables}
     output.print_result("lake-init", data, f"{len(tables)} tables at {created.url}", as_json=as_json)
 
@@ -88,6 +101,14 @@ def init(url: str, as_json: bool) -> None:
     help="Memory that each worker may use; less means smaller batches",
 )  # fmt: skip
 @click.option("--again", is_flag=True, help="Rebuild all derived rows, with new prices or after an upgrade")
+@click.option(
+    "--device", "devices", metavar="ORG/DEVICE", multiple=True, help="With --again: only of this device; repeatable"
+)
+@click.option(
+    "--since", metavar="DAY", callback=lambda _, __, value: _parse_day(value),
+    help="With --again: only of files that got new lines on this day (UTC) or later",
+)  # fmt: skip
+@PSEUDONYMS
 @options.json_option
 @click.pass_context
 def ingest(
@@ -101,6 +122,9 @@ def ingest(
     shard: tuple[int, int],
     memory: int,
     again: bool,
+    devices: tuple[str, ...],
+    since: str | None,
+    pseudonyms: Path | None,
     as_json: bool,
 ) -> None:
     """Read segments into the tables, each line once.
@@ -109,9 +133,14 @@ def ingest(
     started. An unreadable segment goes to the table `quarantine` and its device waits; the exit code is then 4.
     """
     require_extras("sql", "team")
-    from unspool.collect.lake import IngestJob, IngestReport, IngestShard, run
+    from unspool.collect.lake import AgainSelection, IngestJob, IngestReport, IngestShard, run
 
-    job = IngestJob(source, url, again, workers, IngestShard(*shard), memory, step_hook())
+    if (devices or since) and not again:
+        raise UsageError("--device and --since need --again", hint="add `--again`")
+    for device in devices:
+        parse_device(device)
+    selection = AgainSelection(frozenset(devices), since)
+    job = IngestJob(source, url, again, workers, IngestShard(*shard), memory, selection, pseudonyms, step_hook())
     if follow:
         for outcome in run.run_forever(job, os.environ, every):
             if isinstance(outcome, IngestReport):
@@ -136,9 +165,19 @@ def ingest(
     "--memory", metavar="SIZE", default="2GiB", show_default=True, callback=lambda _, __, value: _parse_memory(value),
     help="Memory that the driver may use; more means larger batches, with more tasks each",
 )  # fmt: skip
+@PSEUDONYMS
 @options.json_option
 @click.pass_context
-def spark_ingest(ctx: click.Context, source: str, url: str, *, master: str | None, memory: int, as_json: bool) -> None:
+def spark_ingest(
+    ctx: click.Context,
+    source: str,
+    url: str,
+    *,
+    master: str | None,
+    memory: int,
+    pseudonyms: Path | None,
+    as_json: bool,
+) -> None:
     """Read segments into the tables with Spark, each line once.
 
     Executors read and derive the segments, one task for each device; the driver commits, exactly as `lake ingest`
@@ -154,7 +193,7 @@ def spark_ingest(ctx: click.Context, source: str, url: str, *, master: str | Non
     builder = SparkSession.builder.appName("unspool lake ingest")
     spark = (builder.master(master) if master else builder).getOrCreate()
     try:
-        job = IngestJob(source, url, memory=memory, fault=step_hook())
+        job = IngestJob(source, url, memory=memory, pseudonyms=pseudonyms, fault=step_hook())
         report = ingest_with_spark(spark.sparkContext, job, os.environ)
     finally:
         spark.stop()
@@ -180,6 +219,14 @@ def _parse_memory(value: str) -> int:
     if size < _LEAST_MEMORY:
         raise UsageError(f"too little memory for an ingest: `{value}`", hint="use at least `448MiB`")
     return size
+
+
+def _parse_day(value: str | None) -> str | None:
+    """Return a day as ISO 8601 writes it."""
+    try:
+        return value and date.fromisoformat(value).isoformat()
+    except ValueError:
+        raise UsageError(f"invalid day: `{value}`", hint="write it as `2026-01-31`") from None
 
 
 def _print_report(report: IngestReport, as_json: bool) -> None:
@@ -274,8 +321,18 @@ def verify(ctx: click.Context, url: str, source: str, *, full: bool, as_json: bo
 @_LAKE
 @click.option("--set", "bound", metavar="ORG/DEVICE=USER", multiple=True, help="Bind a device to a user; repeatable")
 @click.option("--remove", "unbound", metavar="ORG/DEVICE", multiple=True, help="Remove a binding; repeatable")
+@PSEUDONYMS
+@click.option("--from", "source", metavar="URL", help="With --pseudonyms: show whose they are")
 @options.json_option
-def users(url: str, bound: tuple[str, ...], unbound: tuple[str, ...], as_json: bool) -> None:
+def users(
+    *,
+    url: str,
+    bound: tuple[str, ...],
+    unbound: tuple[str, ...],
+    pseudonyms: Path | None,
+    source: str | None,
+    as_json: bool,
+) -> None:
     """List or change which user each device belongs to.
 
     A segment names its own user, and a device can write any name. Where a device is bound here, an ingest uses this
@@ -283,25 +340,42 @@ def users(url: str, bound: tuple[str, ...], unbound: tuple[str, ...], as_json: b
     bindings with your key (`lake admin`).
     """
     require_extras("sql", "team")
-    from unspool.collect.lake import bind_users, open_lake, read_users
+    from unspool.collect.lake import bind_users, open_lake, open_source, read_users
+    from unspool.collect.lake.lifecycle import open_pseudonyms, reveal_users
     from unspool.collect.trust import read_administrator_key
 
     changes: dict[str, str | None] = dict(options.parse_assignments(bound))
     changes |= dict.fromkeys(unbound)
     for device in changes:
-        if not all(device.partition("/")) or device.count("/") != 1:
-            raise UsageError(f"not a device: `{device}`", hint="use `ORG/DEVICE`, as in `unspool lake status`")
+        parse_device(device)
     opened = open_lake(url, os.environ)
+    # To list bindings nobody needs the key.
+    key = open_pseudonyms(opened, pseudonyms) if changes or pseudonyms or source else None
+    if source and key is None:
+        raise UsageError("--from shows whose pseudonyms are", hint="add `--pseudonyms FILE`")
+    if key is not None:
+        changes = {device: user and key.name_user(user) for device, user in changes.items()}
     folder = data_folder(os.environ)
     if changes:
         devices = bind_users(opened, changes, lambda org: read_administrator_key(folder, org))
     else:
         devices = read_users(opened)
+    if key is not None and source:
+        _print_revealed(reveal_users(open_source(source, os.environ), key), as_json=as_json)
+        return
     if as_json:
         items = [{"device": device, "user": user} for device, user in devices.items()]
         output.write_document("lake-users", {"items": items})
     else:
         output.print_pairs(devices.items(), indent=0)
+
+
+def _print_revealed(revealed: Mapping[str, str], *, as_json: bool) -> None:
+    if as_json:
+        people = [{"pseudonym": pseudonym, "user": user} for pseudonym, user in revealed.items()]
+        output.write_document("lake-pseudonyms", {"items": people})
+    else:
+        output.print_pairs(revealed.items(), indent=0)
 
 
 @lake.command()
@@ -405,4 +479,5 @@ def sql(
             ctx.exit(error.exit_code)
 
 
+lake.add_command(forget)
 lake.add_command(sink)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from unspool.collect.lake import maintenance, run
     from unspool.collect.lake.ingest import IngestReport
     from unspool.collect.lake.lake import LAKE_VERSION, create_lake, open_lake, open_source
+    from unspool.collect.lake.lifecycle.rederivation import AgainSelection
     from unspool.collect.lake.run import IngestJob, IngestShard
     from unspool.collect.lake.spark import ingest_with_spark
     from unspool.collect.lake.sql import engine_setup
@@ -20,14 +21,15 @@ if TYPE_CHECKING:
     from unspool.collect.lake.verify import verify_lake
 
 __all__ = [
-    "LAKE_VERSION", "DeviceStatus", "IngestJob", "IngestReport", "IngestShard", "bind_users", "create_lake",
-    "engine_setup", "ingest_with_spark", "lake_tables", "maintenance", "open_lake", "open_source", "read_status",
-    "read_users", "run", "sign_bindings", "status_metrics", "verify_lake",
+    "LAKE_VERSION", "AgainSelection", "DeviceStatus", "IngestJob", "IngestReport", "IngestShard", "bind_users",
+    "create_lake", "engine_setup", "ingest_with_spark", "lake_tables", "maintenance", "open_lake", "open_source",
+    "read_status", "read_users", "run", "sign_bindings", "status_metrics", "verify_lake",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "ingest": "IngestReport",
     "lake": "LAKE_VERSION create_lake open_lake open_source",
+    "lifecycle.rederivation": "AgainSelection",
     "run": "IngestJob IngestShard",
     "spark": "ingest_with_spark",
     "sql": "engine_setup",

@@ -10,6 +10,8 @@ Rules
      that lacks from the segments that have them: each part names the segment that has the one before it.
   5. A check may refuse a segment for its signature (`trust/segment_checks.py`); then it is a bad one.
   6. The first parts of a stream may be segments of its own, sent by an earlier version.
+  7. Every part passes the filter of what was forgotten (`lifecycle/forget_filter.py`) before it is bundled or returned.
+  8. A rewritten segment is accepted by its signed tombstone alone. It has no signature of its device any more.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from tempfile import TemporaryFile
 from typing import NamedTuple
 
 from unspool.collect.lake.bundles import FEW_PARTS, read_part_bundle, write_part_bundle
+from unspool.collect.lake.lifecycle.forget_filter import NO_FILTER, ForgetFilter
 from unspool.collect.lake.streams import (
     BadSegment,
     ReadSegment,
@@ -39,12 +42,15 @@ from unspool.collect.segments import (
     decode_part,
     decode_part_header,
     parse_device_segment_name,
+    part_digest,
+    read_original,
     segment_digest,
     unpack_device_segment,
     unpack_segment,
     unpack_signed_segment,
 )
-from unspool.errors import Unreadable
+from unspool.collect.trust.tombstones import DigestReader, plain_digest
+from unspool.errors import Refused, Unreadable
 
 _SEQUENCE_BITS = 39
 """A mark holds day and number in 63 bits: 24 are enough for a thousand years."""
@@ -90,8 +96,8 @@ class ReceivedSegment(NamedTuple):
     line: bytes
     """The bytes of the header."""
     parts: list[SegmentPart]
-    digest: str
-    """Of the object."""
+    is_rewritten: bool
+    """Whether an administrator has rewritten it: a signed tombstone of exactly these bytes was found."""
 
 
 SegmentCheck = Callable[[ReceivedSegment], str | None]
@@ -168,6 +174,7 @@ def follow_device_chain(
     bad: list[BadSegment],
     *,
     check: SegmentCheck | None = None,
+    digest_of: DigestReader = plain_digest,
 ) -> Iterator[DeviceSegment]:
     """Yield the segments after a mark in order, up to a gap or a bad one; bad objects are added to a list."""
     by_number = group_by_number(listed)
@@ -178,7 +185,7 @@ def follow_device_chain(
             if (name.day, shorten_digest(name.previous)) != (mark.day, mark.digest):
                 bad.append(BadSegment(item.name, item.size, "it does not follow the segment before it"))
             elif read is None:
-                read = _read_device_segment(get(item.name), item, name, digest, bad, check=check)
+                read = _read_device_segment(get(item.name), item, digest, bad, check=check, digest_of=digest_of)
         if read is None:
             return
         yield read
@@ -204,17 +211,20 @@ def has_gap(listed: Sequence[ListedObject], mark: ChainMark) -> bool:
 def _read_device_segment(
     data: bytes | None,
     listed: ListedObject,
-    name: DeviceSegmentName,
     digest: str | None,
     bad: list[BadSegment],
     *,
     check: SegmentCheck | None,
+    digest_of: DigestReader,
 ) -> DeviceSegment | None:
-    if data is None:
+    name = parse_device_segment_name(listed.name)
+    if data is None or name is None:
         return None
     try:
         header, parts, line = unpack_signed_segment(data)
-    except Unreadable as error:
+        # Before the check: what says that it was rewritten, and has no tombstone, ends here.
+        own_digest = digest_of(listed.name, data, header.original or "")
+    except (Unreadable, Refused) as error:
         bad.append(BadSegment(listed.name, listed.size, error.message))
         return None
     told = (header.org, header.device, header.day, header.sequence, header.previous[:16])
@@ -225,13 +235,13 @@ def _read_device_segment(
     if not parts:
         bad.append(BadSegment(listed.name, listed.size, "it has no parts"))
         return None
-    digest = segment_digest(data)
-    reason = check(ReceivedSegment(listed.name, header, line, parts, digest)) if check else None
+    received = ReceivedSegment(listed.name, header, line, parts, is_rewritten=bool(header.original))
+    reason = check(received) if check else None
     if reason is not None:
         bad.append(BadSegment(listed.name, listed.size, reason))
         return None
-    mark = ChainMark(header.next_day, header.sequence, shorten_digest(digest))
-    return DeviceSegment(name, header, parts, listed, mark, digest)
+    mark = ChainMark(header.next_day, header.sequence, shorten_digest(own_digest))
+    return DeviceSegment(name, header, parts, listed, mark, own_digest)
 
 
 def read_parts(parts: Iterable[StoredPart]) -> list[ReadSegment]:
@@ -241,13 +251,17 @@ def read_parts(parts: Iterable[StoredPart]) -> list[ReadSegment]:
         segment = unpack_segment(part.data) if part.is_segment else decode_part(part.data)
         if (segment.header.sequence, segment.header.previous) != (number, digest):
             raise Unreadable(f"part {number:,} does not follow the one before it")
-        digest = segment_digest(part.data)
+        digest = part_digest(segment.header, part.data)
         reads.append(ReadSegment(segment, digest, len(part.data), part.modified))
     return reads
 
 
 def read_own_segments(
-    object_store: SegmentStore, home: str, stream: str, identify: Callable[[str, str, str], str]
+    object_store: SegmentStore,
+    home: str,
+    stream: str,
+    identify: Callable[[str, str, str], str],
+    forget: ForgetFilter = NO_FILTER,
 ) -> list[StoredPart]:
     """Return the segments of a stream's own chain, of an earlier version, up to a gap or a bad one."""
     listing = list_streams(object_store, [f"{home}/{stream}"], identify)
@@ -256,13 +270,13 @@ def read_own_segments(
     def get(name: str) -> bytes | None:
         data = object_store.get(name)
         if data is not None:
-            objects[segment_digest(data)] = data
+            objects[segment_digest(data)] = objects[read_original(data)] = data
         return data
 
     return [
-        StoredPart(True, read.modified, objects[read.digest])
+        forget.apply(home, 0, StoredPart(True, read.modified, objects[read.digest]))
         for chain in listing.streams.values()
-        for read in follow_chain(get, chain, [])
+        for read in follow_chain(get, chain, [], forget.original_digest)
     ]
 
 
@@ -275,8 +289,10 @@ class ChainReader:
         bundles: SegmentStore,
         identify: Callable[[str, str, str], str],
         ends: Mapping[str, int],
+        forget: ForgetFilter = NO_FILTER,
     ) -> None:
         self._object_store, self._bundles, self._identify = object_store, bundles, identify
+        self._forget = forget
         self._ends = ends
         """By stream id: the number of the last part in all tables."""
 
@@ -292,7 +308,8 @@ class ChainReader:
     ) -> tuple[dict[str, NewParts], ChainMark]:
         """Return the parts in new segments by stream id, and the end of the chain after them."""
         streams, mark = dict[str, NewParts](), start
-        for segment in follow_device_chain(get, listed, start, bad, check=check):
+        chain = follow_device_chain(get, listed, start, bad, check=check, digest_of=self._forget.original_digest)
+        for segment in chain:
             found = list(self._check_parts(segment, home, streams))
             reason = next((one for one in found if isinstance(one, str)), None)
             if reason is not None:
@@ -322,6 +339,9 @@ class ChainReader:
             if told != (*segment.name[:2], entry.stream, entry.sequence):
                 yield "the header of a part belongs to another"
                 return
+            if header.original and not segment.header.original:
+                yield "a part was rewritten, and the segment was not"
+                return
             id = self._identify(*told[:3])
             before = last.get(entry.stream, self._ends.get(id))
             # What a stream's own chain has may not be in the tables yet, or its row may be lost: then all is read.
@@ -331,21 +351,24 @@ class ChainReader:
                 yield "a part does not follow the one before it"
                 return
             last[entry.stream] = entry.sequence
-            yield NewParts(id, home, entry.stream, [(entry, segment.mark.sequence)], [stored], segment.listed)
+            position = segment.mark.sequence
+            kept = self._forget.apply(home, position, stored)
+            yield NewParts(id, home, entry.stream, [(entry, position)], [kept], segment.listed)
 
     def complete(self, new: NewParts) -> WholeStream | BadSegment:
         """Return a stream with all its parts, and write its bundle; a bad segment if they cannot be had."""
         count = new.entries[0][0].sequence - 1
-        bundled, reason = read_part_bundle(self._bundles, new.id)[:count] if count else [], ""
+        bundle = self._forget.bundle_id(new.home, new.id)
+        bundled, reason = read_part_bundle(self._bundles, bundle)[:count] if count else [], ""
         for known in (bundled, []):
             try:
                 whole = [*self._earlier(new, known, count), *new.parts]
                 reads = read_parts(whole)
-            except Unreadable as error:
+            except (Unreadable, Refused) as error:
                 reason = error.message
                 continue
             if count or len(whole) > FEW_PARTS:
-                write_part_bundle(self._bundles, new.id, whole)
+                write_part_bundle(self._bundles, bundle, whole)
             return WholeStream(new, reads, sum(part.is_segment for part in whole))
         return BadSegment(new.listed.name, new.listed.size, reason)
 
@@ -355,17 +378,21 @@ class ChainReader:
         before = new.entries[0][0].before
         while len(known) < count:
             if not before:
-                own = read_own_segments(self._object_store, new.home, new.stream, self._identify)
+                own = read_own_segments(self._object_store, new.home, new.stream, self._identify, self._forget)
                 return [*own[:count], *found]
             name = f"{FOLDER}/{new.home}/{before}.jsonl.zst"
-            data = self._object_store.get(name) if parse_device_segment_name(name) else None
-            if data is None:
+            parsed = parse_device_segment_name(name)
+            data = self._object_store.get(name) if parsed else None
+            if data is None or parsed is None:
                 raise Unreadable(f"an earlier part of the stream `{new.stream}` is missing: `{name}`")
-            _, parts = unpack_device_segment(data)
+            header, parts = unpack_device_segment(data)
+            # The digest of the next part covers what is as it was sent. Of a rewritten segment only its tombstone does.
+            self._forget.original_digest(name, data, header.original or "")
             mine = [part for part in parts if part.entry.stream == new.stream and part.entry.sequence <= count]
             if not mine:
                 raise Unreadable(f"`{name}` has no part {count:,} of the stream `{new.stream}`")
-            found[:0] = [StoredPart(False, 0, part.text) for part in mine]
+            parts_before = (StoredPart(False, 0, part.text) for part in mine)
+            found[:0] = [self._forget.apply(new.home, parsed.sequence, part) for part in parts_before]
             # The number falls with each step, so a chain that lies ends too.
             count, before = min(mine[0].entry.sequence - 1, count - 1), mine[0].entry.before
         return [*known[:count], *found]
@@ -380,10 +407,12 @@ class SpooledChain:
         identify: Callable[[str, str, str], str],
         home: str,
         until: ChainMark,
+        forget: ForgetFilter = NO_FILTER,
         *,
         check: SegmentCheck | None = None,
     ) -> None:
         self.home = home
+        self._forget = forget
         self._object_store, self._identify, self._file = object_store, identify, TemporaryFile()  # noqa: SIM115
         self._places: dict[str, list[tuple[int, int, int]]] = {}
         self._names: dict[str, str] = {}
@@ -392,9 +421,13 @@ class SpooledChain:
         folder = f"{FOLDER}/{home}"
         listed = sorted(object_store.names(folder, after=f"{folder}/1", before=f"{folder}/3"))
         last = 0
-        for segment in follow_device_chain(object_store.get, listed, BEGINNING, self.bad, check=check):
+        digest_of = forget.original_digest
+        for segment in follow_device_chain(
+            object_store.get, listed, BEGINNING, self.bad, check=check, digest_of=digest_of
+        ):
             last = segment.mark.sequence
-            for entry, part in stored_parts(segment):
+            for entry, sent in stored_parts(segment):
+                part = forget.apply(home, last, sent)
                 id = identify(*segment.name[:2], entry.stream)
                 self._names[id] = entry.stream
                 place = (self._file.tell(), self._file.write(part.data), part.modified)
@@ -427,7 +460,7 @@ class SpooledChain:
             self._file.seek(offset)
             found.append(StoredPart(False, modified, self._file.read(length)))
         if decode_part_header(found[0].data).sequence > 1:
-            found[:0] = read_own_segments(self._object_store, self.home, self._names[id], self._identify)
+            found[:0] = read_own_segments(self._object_store, self.home, self._names[id], self._identify, self._forget)
         return found
 
 

@@ -216,16 +216,21 @@ def derive_stream(reads: list[ReadSegment], id: str, since: int, out: RowBuffer)
     derivation = _StreamDerivation(owner, last, since, out)
     for generation, group in groupby(reads, lambda read: read.segment.header.generation):
         segments = list(group)
+        # Of a forgotten stream there is nothing to derive: not even a session without lines.
+        if last.is_forgotten:
+            continue
         if last.kind in LINE_KINDS:
             derivation.add_lines(segments, is_last=generation == last.generation)
         else:
             derivation.add_side_file(segments, is_last=generation == last.generation)
     out.add("sources", _source_row(owner, reads))
+    # On which days lines were that have been forgotten since, nobody knows.
+    has_all_days = last.kind in LINE_KINDS and not any(read.segment.header.original for read in reads)
     return DerivedStream(
         owner,
         last.kind,
         last.sequence,
-        frozenset(derivation.days) if last.kind in LINE_KINDS else frozenset(),
+        frozenset(derivation.days) if has_all_days else frozenset(),
         derivation.answers,
         last.source,
         last.project,

@@ -16,8 +16,10 @@ Rules
   6. What the keys of its device refuse is a bad segment (`trust/segment_checks.py`).
   7. `quarantine` has one row for each bad object. The row of an object that is fine by now, or gone, is deleted.
   8. Old parts of a stream come from its bundle (`bundles.py`), not from the object store.
-  9. If two ingests write `quarantine` at once, one of them does it, and the other in its next round.
-  10. The bytes of all streams in a batch, old parts included, are bounded, and so is the memory of an ingest. They are
+  9. What was forgotten (`lifecycle/forget_filter.py`) is not added. Its list is read after the marks of `lake forget`
+     in the tables of lines: a commit is refused if such a mark has moved since.
+  10. If two ingests write `quarantine` at once, one of them does it, and the other in its next round.
+  11. The bytes of all streams in a batch, old parts included, are bounded, and so is the memory of an ingest. They are
      known before anything is written: a batch that has more is halved. One segment is never divided.
 """
 
@@ -53,6 +55,7 @@ from unspool.collect.lake.lake import (
     devices_predicate,
     streams_predicate,
 )
+from unspool.collect.lake.lifecycle.forget_filter import NO_FILTER, ForgetFilter, read_forget_filter
 from unspool.collect.lake.streams import BadSegment, ReadSegment, SegmentChain, fetch_segments, follow_chain
 from unspool.collect.lake.tables import DERIVED, LINES, lake_tables, tables_filled_by
 from unspool.collect.lake.trust import NO_TRUST, LakeTrust
@@ -84,13 +87,27 @@ _PARALLEL_TABLES = 2
 """Tables that are written in parallel."""
 
 
+BATCH_BYTES = 128 * 1024 * 1024
+"""Bytes of streams in a batch, unless it is told otherwise."""
+
+NameUser = Callable[[str], str]
+
+
 class ChainDerivation(Protocol):
     """Reads new segments of devices and derives their rows, for example in other processes."""
 
     def __call__(
-        self, chains: Sequence[ChainSlice], progress: IngestProgress, users: Mapping[str, str], trust: LakeTrust
+        self,
+        chains: Sequence[ChainSlice],
+        progress: IngestProgress,
+        users: Mapping[str, str],
+        trust: LakeTrust,
+        name_user: NameUser | None,
     ) -> Iterable[DerivedChains]:
-        """Yield what they give; `users` are those that devices are bound to, `trust` says which must sign."""
+        """Yield what they give; `users` are those that devices are bound to, `trust` says which must sign.
+
+        `name_user` returns the pseudonym of a user, in a lake that has pseudonyms.
+        """
 
 
 class IngestOptions(NamedTuple):
@@ -107,11 +124,22 @@ class IngestOptions(NamedTuple):
     users: Mapping[str, str] = {}
     """By device (`org/device`): the user that it is bound to."""
     trust: LakeTrust = NO_TRUST
-    """Which devices must sign, and with which keys."""
-    batch_bytes: int = 128 * 1024 * 1024
+    """Which devices must sign, with which keys, and which administrators may have rewritten segments."""
+    batch_bytes: int = BATCH_BYTES
     """Bytes of streams, as they are in segments before compression, that a batch may have."""
     derive_chains: ChainDerivation | None = None
     """Reads and derives new segments of devices elsewhere; without it, it is done here."""
+    name_user: NameUser | None = None
+    """Returns the pseudonym of a user whose device is not bound."""
+
+    def user_of(self, home: str) -> str | None:
+        """Return the user that a device has in the tables; None if its segments say it."""
+        # An enrolment with a token names a user; a binding that was set later counts more.
+        if bound := self.users.get(home):
+            return bound
+        enrolled = self.trust.device(home).user or None
+        # Bindings in a lake with pseudonyms are pseudonyms already. The name of an enrolment is none.
+        return self.name_user(enrolled) if enrolled and self.name_user else enrolled
 
 
 class LargeSegment(NamedTuple):
@@ -397,12 +425,14 @@ class _Attempt:
         """Whether rows are derived anew, without new lines."""
         self._own: dict[str, int] = {}
         """By stream: how many segments its own chain has, if their lines come now."""
+        self._forget: ForgetFilter = NO_FILTER
         self._segments = 0
 
     def run(self, batch: IngestBatch, bad: list[BadSegment]) -> IngestReport:
         """Add the lines of a batch and derive its other rows."""
         # Before any segment is read: an ingest that is slower than another must notice that it was overtaken.
         progress = self._read_progress(batch.homes)
+        self._forget = lake_forget_filter(self._options.trust, self._object_store, batch.homes)
         bundled = {} if self._options.again else read_bundles(self._lake.object_store, batch.streams)
         objects = fetch_segments(self._object_store, batch.streams, bundled)
         readable: list[tuple[SegmentChain, int]] = []
@@ -426,6 +456,8 @@ class _Attempt:
     def derive_elsewhere(self, chains: Sequence[ChainSlice], progress: IngestProgress) -> DerivedChains:
         """Read and derive new segments of devices for an attempt in another process."""
         bad, sizes = list[BadSegment](), list[tuple[str, int]]()
+        # After the marks in `progress`: what is forgotten in between makes the commit of the driver fail.
+        self._forget = lake_forget_filter(self._options.trust, self._object_store, [one.home for one in chains])
         self._options = self._options._replace(note_size=lambda home, size: sizes.append((home, size)))
         try:
             derived = self._derive_chains(chains, progress, bad)
@@ -438,11 +470,13 @@ class _Attempt:
         self, chains: Sequence[ChainSlice], progress: IngestProgress, bad: list[BadSegment]
     ) -> list[DerivedStream]:
         """Derive the streams of devices that have something new, here or elsewhere."""
-        if self._options.derive_chains is None:
+        options = self._options
+        if options.derive_chains is None:
             return [self._derive(pending) for pending in self._device_chains(chains, progress, bad)]
-        derived = []
-        users, trust = self._options.users, self._options.trust
-        for found in self._options.derive_chains(chains, progress, users, trust) if chains else ():
+        derived = list[DerivedStream]()
+        if not chains:
+            return derived
+        for found in options.derive_chains(chains, progress, options.users, options.trust, options.name_user):
             if found.broken is not None:
                 raise _BrokenChain(*found.broken)
             derived += found.derived
@@ -457,9 +491,7 @@ class _Attempt:
         return derived
 
     def _derive(self, pending: PendingStream) -> DerivedStream:
-        # An enrolment with a token names a user; a binding that was set later counts more.
-        user = self._options.users.get(pending.home) or self._options.trust.device(pending.home).user
-        reads = with_bound_user(pending.reads, user)
+        reads = with_bound_user(pending.reads, self._options.user_of(pending.home), self._options.name_user)
         return derive_stream(reads, pending.id, pending.since, self._rows)
 
     def _own_chains(
@@ -472,7 +504,8 @@ class _Attempt:
     ) -> Iterator[PendingStream]:
         """Yield the streams with chains of their own that have something new."""
         for stream in streams:
-            reads = list(follow_chain(objects.get, stream, bad))
+            chain = follow_chain(objects.get, stream, bad, self._forget.original_digest)
+            reads = [self._forget.apply_read(stream.home, read) for read in chain]
             added = progress.lines.get(stream.id, 0)
             finished = progress.derived.get(stream.id, 0)
             # With fewer segments than the tables know, some have gone, or the stream goes on in the chain of its
@@ -483,7 +516,9 @@ class _Attempt:
             if reason is not None:
                 bad += [BadSegment(one.name, one.size, reason) for one in stream.segments[added + 1]]
                 continue
-            readable.append((stream, len(reads)))
+            # A bundle has whole objects: one that is about to be rewritten must not be kept there.
+            if not self._forget.rules.concerns(stream.org, stream.home):
+                readable.append((stream, len(reads)))
             self._segments += len(reads) - added
             yield PendingStream(stream.id, stream.home, reads, added)
 
@@ -500,7 +535,9 @@ class _Attempt:
         self, chains: Sequence[ChainSlice], progress: IngestProgress, bad: list[BadSegment]
     ) -> Iterator[PendingStream]:
         """Yield the streams of devices that have something new."""
-        reader = ChainReader(self._object_store, self._lake.object_store, self._lake.stream_id, progress.derived)
+        reader = ChainReader(
+            self._object_store, self._lake.object_store, self._lake.stream_id, progress.derived, self._forget
+        )
         names = [listed.name for chain in chains for listed in chain.segments]
         slices, total = list[tuple[ChainSlice, list[NewParts]]](), 0
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -566,7 +603,7 @@ class _Attempt:
         highest = {lock: max(by_lock[lock] for by_lock in numbers.values()) for lock in locks}
         lines = read_progress(self._lake)
         # A copy: what the tables give goes on with every commit.
-        apps = {chain_app(home) for home in homes}
+        apps = {app(home) for home in homes for app in (chain_app, forget_app)}
         in_table: dict[str, dict[str, int]] = {}
         for name in (*LINES, _LAST_TABLE):
             in_table[name] = {app: number for app, number in self._lake.versions(name).items() if app in apps}
@@ -587,6 +624,8 @@ class _Attempt:
                     marks |= chain_versions(home, mark)
                     before[chain_app(home)] = versions.get(chain_app(home), 0)
             if marks:
+                homes = {stream.owner.home for stream in derived} | self._marks.keys()
+                before |= {app: versions.get(app, 0) for app in map(forget_app, homes)}
                 self._commit(name, marks, before, None)
 
     def _stream_marks(self, derived: Sequence[DerivedStream], before: Mapping[str, int]) -> dict[str, int]:
@@ -654,6 +693,16 @@ class _Attempt:
             self._rows.discard(name)
             return
         raise CommitConflict(name)
+
+
+def forget_app(home: str) -> str:
+    """Return the transaction that has the number of the last change with which lines of a device were forgotten."""
+    return f"forget:{home}"
+
+
+def lake_forget_filter(trust: LakeTrust, object_store: SegmentStore, homes: Sequence[str]) -> ForgetFilter:
+    """Return the filter for the segments of some devices (`org/device`)."""
+    return read_forget_filter(object_store.get, trust.administrator_keys, {home.partition("/")[0] for home in homes})
 
 
 def _lock(org: str, device: str, stream: str) -> str:

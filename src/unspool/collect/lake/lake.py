@@ -114,7 +114,11 @@ class Lake:
         table = self.table(name)
         if name not in self._versions:
             self._versions[name] = TransactionVersions(self.object_store, name)
-        return self._versions[name].at(table)
+        try:
+            return self._versions[name].at(table)
+        except Unreadable:
+            # `lake forget` has removed the log up to a checkpoint that is newer than this snapshot.
+            return self._versions[name].at(self.table(name, fresh=True))
 
     def has_moved_on(self, name: str, before: Mapping[str, int]) -> bool:
         """Return whether any of these transactions has another version in the newest snapshot."""
@@ -139,7 +143,7 @@ class Lake:
         mode: Any = {"mode": "overwrite", "predicate": where} if where else {"mode": "append"}
         data = ArrowTable.from_batches(list(batches), schema=arrow_schema(lake_tables()[name]))
         transactions = [Transaction(app, version) for app, version in marks.items()]
-        with translate_lake_errors(self.url):
+        with translate_lake_errors(self.url), _translate_lost_log():
             # Onto the loaded snapshot, not the newest: Delta refuses the commit if one of these transactions was
             # recorded since, and that is what protects against adding lines twice.
             write_deltalake(
@@ -238,6 +242,20 @@ def translate_lake_errors(url: str) -> Iterator[None]:
     except (DeltaError, OSError) as error:
         words = " ".join(str(error).split())[:300]
         raise ObjectStoreFailed(f"cannot use the lake at `{url}`: {words}", hint="no data is lost; try again") from None
+
+
+@contextmanager
+def _translate_lost_log() -> Iterator[None]:
+    """Turn the failure to compare a commit with others, because their log is gone, into `CommitConflict`."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        yield
+    except DeltaError as error:
+        # `lake forget` replaces the log by a checkpoint, and may have done so since the snapshot was loaded.
+        if "Invalid table version" in str(error):
+            raise CommitConflict(str(error)) from None
+        raise
 
 
 def encoding(name: str, level: int | None = None) -> WriterProperties:

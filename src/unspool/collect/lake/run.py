@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from unspool.collect import heartbeat, manifest
@@ -33,12 +34,15 @@ from unspool.collect.lake.ingest import (
     IngestReport,
     find_pending,
     ingest_batch,
+    lake_forget_filter,
     lane_of_device,
     lane_of_stream,
     split_chains,
     split_into_batches,
 )
 from unspool.collect.lake.lake import Lake, open_lake, open_source
+from unspool.collect.lake.lifecycle.pseudonyms import open_pseudonyms
+from unspool.collect.lake.lifecycle.rederivation import AgainSelection
 from unspool.collect.lake.streams import BadSegment, SegmentChain, SegmentListing, list_pending
 from unspool.collect.lake.tables import device_bucket
 from unspool.collect.lake.trust import open_trust
@@ -91,6 +95,10 @@ class IngestJob(NamedTuple):
     shard: IngestShard = IngestShard()
     memory: int = MEMORY
     """Bytes that each worker may use."""
+    selection: AgainSelection = AgainSelection()
+    """With `again`: the streams whose rows are derived anew."""
+    pseudonyms: Path | None = None
+    """The file with the key of a lake that has pseudonyms in place of names."""
     fault: Callable[[Environment], Callable[[str], None]] | None = None
     """Returns the callback for each of `STEPS`: for tests."""
 
@@ -116,11 +124,13 @@ class Ingester:
             batch_bytes=_batch_bytes(job.memory),
             derive_chains=derive_chains,
         )
-        self._shard = job.shard
+        self._shard, self._selection = job.shard, job.selection
         self._is_first = number == 0 and job.shard.number == 1
         self._lake: Lake = open_lake(job.lake, environment)
         # An existing lake lacks the columns that came since: without them it could be neither written nor read.
         self._lake.add_missing_columns()
+        key = open_pseudonyms(self._lake, job.pseudonyms)
+        self._options = self._options._replace(name_user=key.name_user if key else None)
         self._object_store: SegmentStore = open_source(job.source, environment)
         self._stuck: dict[str, tuple[int, list[BadSegment]]] = {}
         """Streams and devices with a bad segment, and the size of the objects then: until it changes they are not
@@ -239,7 +249,10 @@ class Ingester:
 
     def _pending(self, streams: list[SegmentChain]) -> Iterator[SegmentChain]:
         """Yield the streams with something to ingest, or with two objects of one number."""
-        pending = {stream.id for stream in find_pending(self._lake, streams, again=self._options.again)}
+        pending = {stream.id for stream in find_pending(self._lake, streams)}
+        if self._options.again:
+            mine = {stream.id for stream in streams if self._selection.has_device(stream.home)}
+            pending |= self._selection.select_streams(self._lake, mine)
         for stream in streams:
             if stream.id in pending or any(len(objects) > 1 for objects in stream.segments.values()):
                 yield stream
@@ -250,16 +263,17 @@ class Ingester:
         self._lake.table("sources", fresh=True)
         marks = dict(self._lake.versions("sources"))
         for home in sorted(app.removeprefix(prefix) for app in marks if app.startswith(prefix)):
-            if not self._has_device(home):
+            if not (self._has_device(home) and self._selection.has_device(home)):
                 continue
             until, check = read_mark(marks, home), self._options.trust.device(home).check_known
-            made = SpooledChain(self._object_store, self._lake.stream_id, home, until, check=check)
+            forget = lake_forget_filter(self._options.trust, self._object_store, [home])
+            made = SpooledChain(self._object_store, self._lake.stream_id, home, until, forget, check=check)
             with closing(made) as spool:
                 if spool.bad:
                     self._stuck[home] = (0, spool.bad)
                     continue
                 for ids in spool.batches(self._options.batch_bytes):
-                    batch = IngestBatch(spooled=(spool, ids))
+                    batch = IngestBatch(spooled=(spool, self._selection.select_streams(self._lake, ids)))
                     report = report.merged(ingest_batch(self._lake, self._object_store, batch, self._options, []))
         return report
 

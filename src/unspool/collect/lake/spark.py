@@ -5,7 +5,8 @@ Rules
      with the same transactions. Both kinds of ingest can work on one lake, in turns or at once.
   2. A task is the new segments of one device. An executor reads them and the earlier parts of their streams, derives
      all rows, and returns them. It writes nothing but bundles, which are a cache: a task can be repeated at any time.
-  3. Executors get the names of what to read, no credentials: these come from their own environment.
+  3. Executors get the names of what to read, no credentials: these come from their own environment. If the lake has
+     pseudonyms, they get the key of these. They read the list of what was forgotten, and tombstones.
   4. Streams with chains of their own, of earlier versions of the collector, are derived by the driver.
   5. The driver holds the rows of a batch. The job's memory bounds the new segments in it.
 """
@@ -24,11 +25,12 @@ from unspool.collect.lake.ingest import (
     IngestOptions,
     IngestProgress,
     IngestReport,
+    NameUser,
     derive_chains,
 )
 from unspool.collect.lake.lake import Lake, open_lake, open_source
 from unspool.collect.lake.run import Ingester, IngestJob
-from unspool.collect.lake.trust import DeviceTrust, LakeTrust
+from unspool.collect.lake.trust import DeviceTrust, LakeTrust, OrgAdministrators
 from unspool.collect.object_store import SegmentStore
 from unspool.errors import Unreadable
 
@@ -48,6 +50,10 @@ class _DerivationTask(NamedTuple):
     users: Mapping[str, str]
     trust: DeviceTrust
     """What the driver knows of the keys of the device: executors check signatures, and read no keys."""
+    administrators: Mapping[str, OrgAdministrators]
+    """Of the device's organisation: executors check the tombstones of rewritten segments."""
+    name_user: NameUser | None
+    """Returns the pseudonym of a user, in a lake that has pseudonyms."""
 
 
 class _TaskRows(NamedTuple):
@@ -71,7 +77,12 @@ class _SparkDerivation:
         self._context, self._job = context, job
 
     def __call__(
-        self, chains: Sequence[ChainSlice], progress: IngestProgress, users: Mapping[str, str], trust: LakeTrust
+        self,
+        chains: Sequence[ChainSlice],
+        progress: IngestProgress,
+        users: Mapping[str, str],
+        trust: LakeTrust,
+        name_user: NameUser | None,
     ) -> Iterator[DerivedChains]:
         tasks = [
             _DerivationTask(
@@ -80,6 +91,8 @@ class _SparkDerivation:
                 chain,
                 {chain.home: users[chain.home]} if chain.home in users else {},
                 trust.device(chain.home),
+                trust.of_device(chain.home),
+                name_user,
             )
             for chain in chains
         ]
@@ -110,8 +123,8 @@ def _job_errors() -> tuple[Any, ...]:
 def _run_task(task: _DerivationTask, progress: IngestProgress) -> _TaskRows:
     """Derive the new segments of a device, in an executor."""
     lake, object_store = _open(task.lake, task.source)
-    trust = LakeTrust(None, None, {}, devices={task.chain.home: task.trust})
-    options = IngestOptions(users=task.users, batch_bytes=_TASK_BYTES, trust=trust)
+    trust = LakeTrust(None, None, task.administrators, devices={task.chain.home: task.trust})
+    options = IngestOptions(users=task.users, batch_bytes=_TASK_BYTES, trust=trust, name_user=task.name_user)
     found = derive_chains(lake, object_store, [task.chain], progress, options)
     rows = {name: _encode_rows(batches) for name, batches in found.rows.items() if batches}
     return _TaskRows(found._replace(rows={}), rows)

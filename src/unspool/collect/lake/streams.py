@@ -25,13 +25,12 @@ from unspool.collect.segments import (
     FIRST,
     FOLDER,
     Segment,
-    SegmentName,
     parse_device_segment_name,
     parse_segment_name,
-    segment_digest,
     unpack_segment,
 )
-from unspool.errors import Unreadable
+from unspool.collect.trust.tombstones import DigestReader, plain_digest
+from unspool.errors import Refused, Unreadable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AT_ONCE = 8
@@ -214,7 +213,10 @@ def fetch_segments(
 
 
 def follow_chain(
-    get: Callable[[str], bytes | None], stream: SegmentChain, bad: list[BadSegment]
+    get: Callable[[str], bytes | None],
+    stream: SegmentChain,
+    bad: list[BadSegment],
+    digest_of: DigestReader = plain_digest,
 ) -> Iterator[ReadSegment]:
     """Yield the segments of a stream in order up to the first unreadable one; bad objects are added to a list."""
     digest = FIRST
@@ -227,7 +229,7 @@ def follow_chain(
             if name.previous != digest[:16]:
                 bad.append(BadSegment(listed.name, listed.size, "it does not follow the segment before it"))
             elif read is None:
-                read = _read_segment(get(listed.name), listed, name, digest, bad)
+                read = _read_segment(get(listed.name), listed, digest, bad, digest_of)
         if read is None:
             return
         yield read
@@ -235,13 +237,15 @@ def follow_chain(
 
 
 def _read_segment(
-    data: bytes | None, listed: ListedObject, name: SegmentName, previous: str, bad: list[BadSegment]
+    data: bytes | None, listed: ListedObject, previous: str, bad: list[BadSegment], digest_of: DigestReader
 ) -> ReadSegment | None:
-    if data is None:
+    name = parse_segment_name(listed.name)
+    if data is None or name is None:
         return None
     try:
         segment = unpack_segment(data)
-    except Unreadable as error:
+        digest = digest_of(listed.name, data, segment.header.original)
+    except (Unreadable, Refused) as error:
         bad.append(BadSegment(listed.name, listed.size, error.message))
         return None
     header = segment.header
@@ -249,7 +253,7 @@ def _read_segment(
     if (header.org, header.device, header.stream, header.sequence, header.previous) != (*name[:4], previous):
         bad.append(BadSegment(listed.name, listed.size, "its header belongs to another segment"))
         return None
-    return ReadSegment(segment, segment_digest(data), len(data), modified_micros(listed))
+    return ReadSegment(segment, digest, len(data), modified_micros(listed))
 
 
 def modified_micros(listed: ListedObject) -> int:

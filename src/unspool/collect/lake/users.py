@@ -99,14 +99,19 @@ def sign_bindings(lake: Lake, key: AdministratorKey) -> None:
     raise ObjectStoreFailed(f"too many concurrent writers on `{NAME}` of `{lake.url}`", hint="try again")
 
 
-def with_bound_user(reads: list[ReadSegment], user: str | None) -> list[ReadSegment]:
-    """Return segments with the user that their device is bound to; unchanged if it is not bound."""
-    if user is None:
+def with_bound_user(
+    reads: list[ReadSegment], user: str | None, name_user: Callable[[str], str] | None = None
+) -> list[ReadSegment]:
+    """Return segments with the user that their device is bound to, else with the pseudonym of their own."""
+    if user is None and name_user is None:
         return reads
-    return [
-        read._replace(segment=read.segment._replace(header=msgspec.structs.replace(read.segment.header, user=user)))
-        for read in reads
-    ]
+    named = []
+    for read in reads:
+        header = read.segment.header
+        name = user if user is not None else name_user(header.user) if name_user else header.user
+        segment = read.segment._replace(header=msgspec.structs.replace(header, user=name))
+        named.append(read._replace(segment=segment))
+    return named
 
 
 def _make_file(found: UserBindings | None, bound: Mapping[str, str], signers: Mapping[str, AdministratorKey]) -> bytes:

@@ -15,17 +15,23 @@ if TYPE_CHECKING:
         DeviceKey, KeyRegistration, make_first_key, make_next_key, open_registration, parse_registration_name,
         publish_key, read_later_keys, refuse_revoked, registration_name, revocation_name, split_signed_line,
     )
+    from unspool.collect.trust.notices import NoticeFilter
     from unspool.collect.trust.signing import (
         is_public_key, is_signed, make_signing_key, open_document, public_key, sign_bytes, sign_document,
     )
-    from unspool.collect.trust.tokens import EnrolmentToken, is_expired, make_token, open_grant, parse_token
+    from unspool.collect.trust.tokens import (
+        EnrolmentToken, is_expired, make_token, open_grant, parse_token, token_signer,
+    )
+    from unspool.collect.trust.tombstones import find_notice
+    from unspool.collect.trust.trusted_keys import add_trusted_keys, read_trusted_keys
 
 __all__ = [
-    "AdministratorKey", "DeviceKey", "EnrolmentToken", "KeyRegistration", "create_administrator_key", "is_expired",
-    "is_public_key", "is_signed", "make_first_key", "make_next_key", "make_signing_key", "make_token",
-    "open_document", "open_grant", "open_registration", "parse_registration_name", "parse_token", "public_key",
-    "publish_key", "read_administrator_key", "read_later_keys", "refuse_revoked", "registration_name",
-    "revocation_name", "sign_bytes", "sign_document", "split_signed_line",
+    "AdministratorKey", "DeviceKey", "EnrolmentToken", "KeyRegistration", "NoticeFilter", "add_trusted_keys",
+    "create_administrator_key", "find_notice", "is_expired", "is_public_key", "is_signed", "make_first_key",
+    "make_next_key", "make_signing_key", "make_token", "open_document", "open_grant", "open_registration",
+    "parse_registration_name", "parse_token", "public_key", "publish_key", "read_administrator_key", "read_later_keys",
+    "read_trusted_keys", "refuse_revoked", "registration_name", "revocation_name", "sign_bytes", "sign_document",
+    "split_signed_line", "token_signer",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -33,7 +39,10 @@ __getattr__ = lazy_door(__name__, {
     "device_keys":
         "DeviceKey KeyRegistration make_first_key make_next_key open_registration parse_registration_name "
         "publish_key read_later_keys refuse_revoked registration_name revocation_name split_signed_line",
+    "notices": "NoticeFilter",
     "signing":
         "is_public_key is_signed make_signing_key open_document public_key sign_bytes sign_document",
-    "tokens": "EnrolmentToken is_expired make_token open_grant parse_token",
+    "tokens": "EnrolmentToken is_expired make_token open_grant parse_token token_signer",
+    "tombstones": "find_notice",
+    "trusted_keys": "add_trusted_keys read_trusted_keys",
 })

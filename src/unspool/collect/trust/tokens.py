@@ -102,6 +102,13 @@ def open_grant(document: str, administrators: Collection[str]) -> TokenGrant:
     return open_document(document.encode(), KIND, administrators, TokenGrant, name="enrolment token")
 
 
+def token_signer(token: EnrolmentToken) -> str:
+    """Return the public key of the administrator who has signed a token; `Refused` if the signature is not valid."""
+    key = msgspec.json.decode(token.document, type=SignedDocument).key
+    open_grant(token.document, {key})
+    return key
+
+
 def is_expired(grant: TokenGrant, when: datetime) -> bool:
     """Return whether a token was used too late; a time that cannot be read counts as past."""
     try:

@@ -36,6 +36,7 @@ from unspool.collect.trust import (
     registration_name,
     revocation_name,
 )
+from unspool.collect.trust.tombstones import notice_name
 from unspool.errors import ObjectStoreFailed, Refused, Unreadable
 
 FOLDER = "devices"
@@ -190,6 +191,16 @@ def sign_records_again(
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return sum(pool.map(sign, sorted(_recorded_devices(lake, key.org))))
+
+
+def remove_device_keys(lake: Lake, object_store: SegmentStore, org: str, device: str) -> None:
+    """Remove the record of a device, the registrations of its keys, and what it was told of a revocation."""
+    # The record last: while it is there, a run that was killed finds the device.
+    for listed in list(object_store.names(f"{_REGISTRATIONS}/{org}/{device}")):
+        # The notice stays: the device must learn that it was removed.
+        if listed.name != notice_name(org, device):
+            object_store.delete(listed.name)
+    lake.object_store.delete(record_name(org, device))
 
 
 def has_record(lake: Lake, org: str, device: str) -> bool:

@@ -8,8 +8,8 @@ Rules
   4. A device without a record is believed as ever, unless its organisation requires keys. But if it signs, its key must
      be accepted first: else whoever writes in its name could choose a key.
   5. What was ingested before keys were required stays; only new segments are refused for that.
-  6. A segment that an administrator has rewritten is not what its device signed. `is_forgotten` says for a name and a
-     digest whether a valid tombstone explains it.
+  6. A segment that an administrator has rewritten is not what its device signed. Whoever reads the chain has found a
+     signed tombstone of exactly these bytes before it asks here (`ReceivedSegment.is_rewritten`).
   7. If the record of a device is damaged or not signed, everything of that device is refused, and nothing of others.
   8. An organisation without administrators has no accepted keys: nothing of it is checked.
 """
@@ -17,7 +17,7 @@ Rules
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 
@@ -33,13 +33,6 @@ from unspool.errors import Refused, Unreadable
 _AT_ONCE = 16
 """Devices that are asked for in parallel."""
 
-IsForgotten = Callable[[str, str], bool]
-"""Takes the name and the digest of an object and says whether a tombstone explains its content."""
-
-
-def _nothing_forgotten(name: str, digest: str) -> bool:
-    return False
-
 
 class DeviceTrust:
     """What is required of a device, and the keys that it may sign with."""
@@ -51,14 +44,12 @@ class DeviceTrust:
         *,
         requires_key: bool = False,
         has_administrators: bool = False,
-        is_forgotten: IsForgotten = _nothing_forgotten,
         refusal: str | None = None,
     ) -> None:
         self.record, self._keys = record, keys
         self.refusal = refusal
         """Why nothing of the device is accepted; None if its record is fine."""
         self._requires_key, self._has_administrators = requires_key, has_administrators
-        self._is_forgotten = is_forgotten
 
     @property
     def user(self) -> str | None:
@@ -115,7 +106,7 @@ class DeviceTrust:
         number = received.header.sequence
         if reason := self.refuse_from(number):
             return reason
-        if self._is_forgotten(received.name, received.digest):
+        if received.is_rewritten:
             return None
         line = split_signed_line(received.line)
         if not self.has_key:
@@ -149,12 +140,10 @@ class LakeTrust:
         lake: Lake | None,
         object_store: SegmentStore | None,
         administrators: Mapping[str, OrgAdministrators],
-        is_forgotten: IsForgotten = _nothing_forgotten,
         *,
         devices: Mapping[str, DeviceTrust] = MappingProxyType({}),
     ) -> None:
         self._lake, self._object_store, self.administrators = lake, object_store, administrators
-        self._is_forgotten = is_forgotten
         self._devices: dict[str, DeviceTrust] = dict(devices)
         """Those that are known already."""
 
@@ -164,13 +153,23 @@ class LakeTrust:
             org, _, device = home.partition("/")
             own = self.administrators.get(org)
             if own is None or self._lake is None:
-                self._devices[home] = DeviceTrust(None, (), is_forgotten=self._is_forgotten)
+                self._devices[home] = DeviceTrust(None, ())
             else:
                 try:
                     self._add(home, own, read_record(self._lake, org, device, own))
                 except (Refused, Unreadable) as error:
                     self._devices[home] = DeviceTrust(None, (), refusal=error.message)
         return self._devices[home]
+
+    @property
+    def administrator_keys(self) -> dict[str, frozenset[str]]:
+        """The public keys of the administrators of each organisation."""
+        return {org: own.keys for org, own in self.administrators.items()}
+
+    def of_device(self, home: str) -> dict[str, OrgAdministrators]:
+        """Return the administrators of a device's organisation, by its name; nothing if it has none."""
+        org = home.partition("/")[0]
+        return {org: self.administrators[org]} if org in self.administrators else {}
 
     def read_all(self) -> dict[str, DeviceRecord]:
         """Read the records of all devices at once, and return them by `org/device`."""
@@ -199,13 +198,12 @@ class LakeTrust:
             keys,
             requires_key=own.requires_keys,
             has_administrators=True,
-            is_forgotten=self._is_forgotten,
         )
 
 
-def open_trust(lake: Lake, object_store: SegmentStore, is_forgotten: IsForgotten = _nothing_forgotten) -> LakeTrust:
+def open_trust(lake: Lake, object_store: SegmentStore) -> LakeTrust:
     """Return whom a lake believes; `Refused` if what its administrators signed was changed."""
-    return LakeTrust(lake, object_store, read_administrators(lake), is_forgotten)
+    return LakeTrust(lake, object_store, read_administrators(lake))
 
 
 def _describe_epoch(told: int, expected: int, last: int) -> str:

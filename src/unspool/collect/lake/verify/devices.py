@@ -8,7 +8,11 @@ Rules
      everything ingested.
   4. Segments that were not ingested are read as far as they follow each other.
   5. What is there from the segment of a revocation on is named, whether or not it is in the tables.
-  6. One device at a time: memory follows the largest one.
+  6. A rewritten segment counts as the one that its signed tombstone names, and with no other bytes. It has the lines
+     that were left; the listing has changed, so it is read again. Of a segment with something that was forgotten only
+     the other lines must be in the tables. With `is_full` it is named: `lake forget` did not finish, or a collector
+     sent the same again.
+  7. One device at a time: memory follows the largest one.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from unspool.collect.lake.chains import (
     stored_parts,
 )
 from unspool.collect.lake.lake import Lake
+from unspool.collect.lake.lifecycle.forget_filter import ForgetFilter
 from unspool.collect.lake.streams import BadSegment, SegmentChain, SegmentListing, follow_chain, list_streams
 from unspool.collect.lake.tables import LINES, device_bucket
 from unspool.collect.lake.trust import LakeTrust
@@ -37,8 +42,8 @@ from unspool.collect.lake.verify.state import RowSum, VerifiedDevice, digest_lis
 from unspool.collect.manifest import DeviceManifest
 from unspool.collect.object_store import ListedObject, SegmentStore
 from unspool.collect.segments import FOLDER as SEGMENTS
-from unspool.collect.segments import Segment, decode_part, segment_digest
-from unspool.errors import Unreadable
+from unspool.collect.segments import Segment, decode_part, read_original
+from unspool.errors import Refused, Unreadable
 from unspool.store.columns import LINE_KINDS
 
 
@@ -98,7 +103,10 @@ def table_of(part: Segment) -> str:
 class DeviceReader:
     """Reads the segments of devices, and how far each is in the tables."""
 
-    def __init__(self, lake: Lake, object_store: SegmentStore, trust: LakeTrust) -> None:
+    def __init__(
+        self, lake: Lake, object_store: SegmentStore, trust: LakeTrust, forget: ForgetFilter, *, is_full: bool
+    ) -> None:
+        self.forget, self.is_full = forget, is_full
         self._lake, self._object_store, self._trust = lake, object_store, trust
         self.taken: dict[str, int] = {}
         """By stream with a chain of its own: its last segment in the tables."""
@@ -200,22 +208,23 @@ class DeviceReader:
         counts = LineCounts(has_parts=True)
         listing, (lines, side, _) = self._list(home), self.marks(home)
         position, bad = BEGINNING, list[BadSegment]()
-        for segment in follow_device_chain(self.get, listing.chains.get(home, []), BEGINNING, bad):
+        digest_of = self.forget.original_digest
+        for segment in follow_device_chain(self.get, listing.chains.get(home, []), BEGINNING, bad, digest_of=digest_of):
             if segment.mark.sequence > side.sequence:
                 break
             position = segment.mark
             for entry, stored in stored_parts(segment):
-                part = decode_part(stored.data)
+                part = decode_part(self.forget.apply(home, segment.mark.sequence, stored).data)
                 if segment.mark.sequence <= lines.sequence or table_of(part) == LINES[1]:
                     counts.add(self._lake.stream_id(*segment.name[:2], entry.stream), part)
         # Of a chain that is gone as a whole no row has a segment; behind a gap some have.
         is_complete = position.sequence >= lines.sequence or home not in listing.chains
         for stream in listing.streams.values():
             number, taken = 0, self.taken.get(stream.id, 0)
-            for read in follow_chain(self.get, stream, bad):
+            for read in follow_chain(self.get, stream, bad, digest_of):
                 number = read.segment.header.sequence
                 if number <= taken:
-                    counts.add(stream.id, read.segment)
+                    counts.add(stream.id, self.forget.apply_read(home, read).segment)
             # What comes after a segment that is gone has no segment either, but behind a gap there are some.
             has_gap = stream.last < max(stream.segments)
             is_complete = is_complete and not has_gap and number >= min(taken, stream.last)
@@ -270,10 +279,13 @@ class DeviceReader:
         # Objects that were verified and are the same are not read again, others are.
         if not is_same or stream.last > taken or any(len(objects) > 1 for objects in stream.segments.values()):
             bad: list[BadSegment] = []
-            for read in follow_chain(self.get, stream, bad):
+            for read in follow_chain(self.get, stream, bad, self.forget.original_digest):
                 readable = read.segment.header.sequence
+                kept = self.forget.apply_read(stream.home, read)
+                if kept is not read and self.is_full:
+                    yield _not_forgotten(stream.segments[readable][0].name, 1)
                 if readable <= taken:
-                    counts.add(stream.id, read.segment)
+                    counts.add(stream.id, kept.segment)
                 if (
                     row is not None
                     and (readable, read.digest) != (row.sequence, row.digest)
@@ -305,7 +317,9 @@ class DeviceReader:
             if row is not None and row.sequence == sent.sequence:
                 if row.digest != sent.digest:
                     yield LakeProblem("digest", id, "the last segment is not the one that the device sent")
-                if row.lines != sent.lines:
+                # A device counts what it has sent, also if that was forgotten since.
+                is_less = row.lines < sent.lines and self.forget.rules.number(f"{manifest.org}/{manifest.device}")
+                if row.lines != sent.lines and not is_less:
                     yield LakeProblem("lines", id, f"the device sent {sent.lines:,}, the segments have {row.lines:,}")
 
     def _compare_heartbeat(
@@ -323,7 +337,9 @@ class DeviceReader:
         if not _is_digest(heartbeat.digest, lines.digest):
             yield LakeProblem("digest", home, "the last segment is not the one that the device sent")
         count = sum(row.lines for row in sources.values())
-        if derived == lines and count != heartbeat.lines:
+        # A device counts what it has sent, also if that was forgotten since.
+        is_less = count < heartbeat.lines and self.forget.rules.concerns(heartbeat.org, home)
+        if derived == lines and count != heartbeat.lines and not is_less:
             yield LakeProblem("lines", home, f"the device sent {heartbeat.lines:,}, the segments have {count:,}")
 
 
@@ -397,24 +413,38 @@ class _ChainComparison:
         found, objects = set(), self._numbers.get(self._lines.sequence, ())
         for item, _ in objects if len(objects) == 1 and not is_same else ():
             data = self._reader.get(item.name)
-            if data is not None and shorten_digest(segment_digest(data)) != self._lines.digest:
+            if data is not None and not _is_digest(self._original_digest(item.name, data), self._lines.digest):
                 self._say("exchanged segment", item.name, "it is not the one that was ingested")
                 found.add(item.name)
         return found
+
+    def _original_digest(self, name: str, data: bytes) -> str:
+        """Return the digest with which a chain continues; nothing if it was rewritten and has no valid tombstone."""
+        try:
+            return self._reader.forget.original_digest(name, data, read_original(data))
+        except (Unreadable, Refused):
+            return ""
 
     def _follow(self, listed: Sequence[ListedObject]) -> None:
         """Read the segments after the start, and count the lines of those that are in the tables."""
         bad, readable = list[BadSegment](), self._start.sequence
         new = [one for number, pairs in group_by_number(listed).items() if number > readable for one, _ in pairs]
-        check = partial(self._reader.check_segment, self._home)
-        for segment in follow_device_chain(self._reader.get, new, self._start, bad, check=check):
+        check, forget = partial(self._reader.check_segment, self._home), self._reader.forget
+        for segment in follow_device_chain(
+            self._reader.get, new, self._start, bad, check=check, digest_of=forget.original_digest
+        ):
             number = segment.mark.sequence
             if number <= self._side.sequence:
                 try:
-                    parts = [(entry.stream, decode_part(stored.data)) for entry, stored in stored_parts(segment)]
+                    sent = list(stored_parts(segment))
+                    kept = [forget.apply(self._home, number, stored) for _, stored in sent]
+                    parts = [(entry.stream, decode_part(one.data)) for (entry, _), one in zip(sent, kept, strict=True)]
                 except Unreadable as error:
                     bad.append(BadSegment(segment.listed.name, segment.listed.size, error.message))
                     break
+                changed = sum(stored is not one for (_, stored), one in zip(sent, kept, strict=True))
+                if changed and self._reader.is_full:
+                    self.problems.append(_not_forgotten(segment.listed.name, changed))
                 for stream, part in parts:
                     self._count(self._reader.stream_id(*segment.name[:2], stream), part, number)
             readable = number
@@ -440,6 +470,11 @@ class _ChainComparison:
 
     def _say(self, what: str, where: str, words: str) -> None:
         self.problems.append(LakeProblem(what, where, words))
+
+
+def _not_forgotten(name: str, parts: int) -> LakeProblem:
+    words = f"it holds what was forgotten, in {parts:,} parts: run `lake forget` again"
+    return LakeProblem("not forgotten", name, words)
 
 
 def bucket_of(home: str) -> int:

@@ -1,4 +1,4 @@
-"""Remembers what was verified in a lake: one object, written only by `lake verify`.
+"""Remembers what was verified in a lake: one object, written by `lake verify`.
 
     verified    compressed; by device how far its segments were read, by partition which files were counted
 
@@ -10,13 +10,14 @@ Rules
   3. Of a partition of a table there is a digest of its files by the table's log, and the rows of each bucket of devices
      with their sum. If the log still gives the digest, they are not counted again.
   4. A device with a problem keeps what was recorded of it before, so the problem is found again until it is solved.
-  5. Its size follows devices and partitions, not lines: some hundred bytes for each.
+  5. A device that was forgotten as a whole is not recorded, and `lake forget` removes what was.
+  6. Its size follows devices and partitions, not lines: some hundred bytes for each.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -103,6 +104,14 @@ def write_verified(object_store: SegmentStore, verified: VerifiedLake) -> bool:
     except ObjectStoreFailed:
         return False
     return True
+
+
+def drop_verified(object_store: SegmentStore, homes: Collection[str]) -> None:
+    """Remove what was recorded of some devices: their names must not stay there."""
+    known = read_verified(object_store)
+    if not known.devices.keys().isdisjoint(homes):
+        kept = {home: device for home, device in known.devices.items() if home not in homes}
+        object_store.overwrite(NAME, compress(msgspec.msgpack.encode(msgspec.structs.replace(known, devices=kept)), 3))
 
 
 def line_digest(stream: str, sequence: int, generation: int, offset: int) -> int:

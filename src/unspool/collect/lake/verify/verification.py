@@ -21,6 +21,8 @@ from msgspec.structs import replace
 
 from unspool.collect.heartbeat import DeviceHeartbeat, read_signed_heartbeats
 from unspool.collect.lake.lake import Lake
+from unspool.collect.lake.lifecycle.forget_filter import ForgetFilter, read_forget_filter
+from unspool.collect.lake.lifecycle.pseudonyms import has_pseudonyms
 from unspool.collect.lake.streams import find_homes
 from unspool.collect.lake.tables import BUCKETS, DERIVED, LINES
 from unspool.collect.lake.trust import LakeTrust, open_trust
@@ -72,21 +74,33 @@ def verify_lake(lake: Lake, object_store: SegmentStore, *, is_full: bool = False
             problems = (LakeProblem("missing file", path, "the log of its table names it") for path in missing)
             return LakeVerification(0, 0, 0, 0, 0, tuple(problems))
         before = VerifiedLake() if is_full else read_verified(lake.object_store)
-        return _Verification(lake, object_store, counter, before, open_trust(lake, object_store)).run()
+        trust = open_trust(lake, object_store)
+        forget = read_forget_filter(object_store.get, trust.administrator_keys, trust.administrators)
+        return _Verification(lake, object_store, counter, before, trust=trust, forget=forget, is_full=is_full).run()
 
 
 class _Verification:
     """One run."""
 
     def __init__(
-        self, lake: Lake, object_store: SegmentStore, counter: RowCounter, before: VerifiedLake, trust: LakeTrust
+        self,
+        lake: Lake,
+        object_store: SegmentStore,
+        counter: RowCounter,
+        before: VerifiedLake,
+        *,
+        trust: LakeTrust,
+        forget: ForgetFilter,
+        is_full: bool,
     ) -> None:
         self._lake, self._object_store, self._counter, self._before = lake, object_store, counter, before
-        self._trust = trust
-        self._reader = DeviceReader(lake, object_store, trust)
+        self._trust, self._forget = trust, forget
+        self._reader = DeviceReader(lake, object_store, trust, forget, is_full=is_full)
         enrolled = {home: record.user for home, record in trust.read_all().items() if record.user}
         # A binding that was set later counts more than the user of the enrolment.
-        self._users = enrolled | read_users(lake, trust.administrators)
+        users = enrolled | read_users(lake, trust.administrators)
+        # Bindings to pseudonyms cannot be compared with the names that devices say.
+        self._users = {} if has_pseudonyms(lake) else users
         names = (one.name.removeprefix(f"{FOLDER}/") for one in object_store.names(FOLDER))
         self._manifests = {name.removesuffix(".json") for name in names if name.endswith(".json")}
         self._problems: list[LakeProblem] = []
@@ -172,7 +186,7 @@ class _Verification:
         self._new_streams |= compared.new_streams
         self._lines[home] = compared.lines
         # What is wrong stays as it was recorded, so that it is found again.
-        if (verified := compared.verified or earlier) is not None:
+        if (verified := compared.verified or earlier) is not None and self._forget.rules.device(home) is None:
             self._verified[home] = replace(verified, has_heartbeat=verified.has_heartbeat or had_heartbeat)
 
     def _read_manifest(self, home: str) -> DeviceManifest | None:
