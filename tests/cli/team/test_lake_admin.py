@@ -107,6 +107,11 @@ def test_a_token_that_others_can_read_is_refused(team: Team, tmp_path: Path) -> 
     assert (refused.code, "contains a token" in refused.err) == (5, True)
 
 
+def test_a_token_for_another_action_is_not_ignored(team: Team, tmp_path: Path) -> None:
+    refused = team.collect("--once", "--token-file", tmp_path / "token")
+    assert (refused.code, refused.err.splitlines()[0]) == (2, "unspool: --token-file is for `collect enrol`")
+
+
 def test_a_second_administrator_is_added_by_the_first(team: Team, run: Run, tmp_path: Path) -> None:
     alone = team.admin("init", "--org", "acme", by="second")
     assert (alone.code, "one of them adds your key" in alone.err) == (5, True)

@@ -177,6 +177,8 @@ def collect(
     objects; 6 if the store is unreachable or rejects the request. The next run sends what waits.
     """
     folder = data_folder(os.environ)
+    if rest["token_file"] is not None and action != "enrol":
+        raise UsageError("--token-file is for `collect enrol`", hint="remove it, or run `unspool collect enrol`")
     if rest["once"] and follow:
         raise UsageError("--once and --follow cannot be used together", hint="remove one of them")
     if action == "uninstall":
@@ -265,7 +267,7 @@ def _run(settings: _CollectorSettings, rest: dict[str, Any], *, follow: bool, dr
             # Also after a failure: what was confirmed before it was sent, and the report says so.
             try:
                 collect_sessions(plan, report)
-                _Heart(plan, collected).beat(report)
+                _HeartbeatWriter(plan, collected).write_if_due(report)
                 _write_offsets(plan, collected, settings)
             finally:
                 _warn(report)
@@ -379,7 +381,7 @@ def _follow(plan: CollectionPlan, collected: _CollectedFolder, settings: _Collec
     """Send what is new, again and again, until the process is ended."""
     from unspool.collect import CollectionReport, collect_sessions
 
-    pause, last_failure, is_probed, heart = 0.0, "", False, _Heart(plan, collected)
+    pause, last_failure, is_probed, heartbeats = 0.0, "", False, _HeartbeatWriter(plan, collected)
     while True:
         time.sleep(pause)
         report = CollectionReport()
@@ -388,7 +390,7 @@ def _follow(plan: CollectionPlan, collected: _CollectedFolder, settings: _Collec
             if last_failure or not is_probed or not collected.is_fresh():
                 collect_sessions(plan, report)
                 _write_offsets(plan, collected, settings)
-            heart.beat(report)
+            heartbeats.write_if_due(report)
             is_probed, last_failure, pause = True, "", settings.every
         except ObjectStoreFailed as failure:
             if failure.is_final:
@@ -459,7 +461,7 @@ def _leave(folder: Path, *, is_forced: bool, as_json: bool) -> None:
         enrolment = read_enrolment(folder)
     except NotFound:
         raise NothingFound("this machine is not enrolled") from None
-    told = []
+    informed = []
     with collector_lock(folder):
         targets = [
             url for url, org, device in known_targets(folder) if (org, device) == (enrolment.org, enrolment.device)
@@ -474,7 +476,7 @@ def _leave(folder: Path, *, is_forced: bool, as_json: bool) -> None:
         for url in targets:
             try:
                 _tell_leaving(folder, url, enrolment)
-                told.append(url)
+                informed.append(url)
             except Refused:
                 # The heartbeat would bring the user's name back into a store from which it was removed.
                 continue
@@ -483,7 +485,7 @@ def _leave(folder: Path, *, is_forced: bool, as_json: bool) -> None:
         remove_enrolment(folder)
     if unit_path(Path.home(), sys.platform, os.environ).exists():
         _uninstall_service()
-    data = {"org": enrolment.org, "device": enrolment.device, "told": told, "dropped": waiting}
+    data = {"org": enrolment.org, "device": enrolment.device, "told": informed, "dropped": waiting}
     line = f"left {enrolment.org}; what device {enrolment.device} has sent stays in the store"
     output.print_result("collect-leave", data, line, as_json=as_json)
 
@@ -512,7 +514,7 @@ def _make_heartbeat(enrolment: Enrolment, **numbers: Any) -> DeviceHeartbeat:
     )
 
 
-class _Heart:
+class _HeartbeatWriter:
     """Writes the heartbeat of this device, at most once in a while."""
 
     def __init__(self, plan: CollectionPlan, collected: _CollectedFolder) -> None:
@@ -520,7 +522,7 @@ class _Heart:
         self._sent = float("-inf")
         self._is_refused = False
 
-    def beat(self, report: CollectionReport) -> None:
+    def write_if_due(self, report: CollectionReport) -> None:
         """Say that the collector runs, what it sent, and how much waits; a store that refuses that is named once."""
         from unspool.collect import publish_progress
 

@@ -227,9 +227,9 @@ def _read_device_segment(
     except (Unreadable, Refused) as error:
         bad.append(BadSegment(listed.name, listed.size, error.message))
         return None
-    told = (header.org, header.device, header.day, header.sequence, header.previous[:16])
+    stated = (header.org, header.device, header.day, header.sequence, header.previous[:16])
     # A name holds only 16 digits of the digest, and the header all of them.
-    if told != name or (digest is not None and header.previous != digest) or header.next_day < header.day:
+    if stated != name or (digest is not None and header.previous != digest) or header.next_day < header.day:
         bad.append(BadSegment(listed.name, listed.size, "its header belongs to another segment"))
         return None
     if not parts:
@@ -335,14 +335,14 @@ class ChainReader:
             except Unreadable as error:
                 yield error.message
                 return
-            told = (header.org, header.device, header.stream, header.sequence)
-            if told != (*segment.name[:2], entry.stream, entry.sequence):
+            stated = (header.org, header.device, header.stream, header.sequence)
+            if stated != (*segment.name[:2], entry.stream, entry.sequence):
                 yield "the header of a part belongs to another"
                 return
             if header.original and not segment.header.original:
                 yield "a part was rewritten, and the segment was not"
                 return
-            id = self._identify(*told[:3])
+            id = self._identify(*stated[:3])
             before = last.get(entry.stream, self._ends.get(id))
             # What a stream's own chain has may not be in the tables yet, or its row may be lost: then all is read.
             if not entry.before and entry.stream not in last:

@@ -77,11 +77,11 @@ def read_status(lake: Lake, object_store: SegmentStore) -> LakeStatus:
         # Streams that had chains of their own, and the chain of the device. The heartbeat has the lines of both.
         sent_segments = sum(sent.sequence for sent in streams) + (beat.segments if beat else 0)
         sent_lines = max(sum(sent.lines for sent in streams), beat.lines if beat else 0)
-        said = beat or manifest
+        report = beat or manifest
         devices.append(
             DeviceStatus(
                 org=home[0],
-                user=said.user if said else user,
+                user=report.user if report else user,
                 device=home[1],
                 seen_at=max((words.written for words in (manifest, beat) if words), default=None),
                 **_versions(beat),
