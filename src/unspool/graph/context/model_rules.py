@@ -42,8 +42,8 @@ def takes_system_turns(model: str) -> bool:
 def has_task_tools(model: str) -> bool:
     """Tell whether a model has tools for tasks: another one is not reminded of them (since 2.1.290).
 
-    In 2.1.326 they are the models that take no system messages. A line that has the words of a reminder is sent to
-    every model.
+    In 2.1.325 to 2.1.327 they are the models that take no system messages. A line that has the words of a reminder is
+    sent to every model. So are all reminders if the user allows TodoWrite (`--allowedTools`), which no line says.
     """
     return not takes_system_turns(model)
 
