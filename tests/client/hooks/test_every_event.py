@@ -20,6 +20,9 @@ from unspool.client.hooks.event_names import EVENTS
 from unspool.client.hooks.registry import HookRegistry, RegisteredHook
 from unspool.client.hooks.settings import HookServices, HookSource, load_hooks
 from unspool.client.loop.agent_hooks import TypedCommand
+from unspool.client.prompt.instructions import InstructionScope
+from unspool.client.prompt.system_prompt import SystemPrompt
+from unspool.client.prompt.text.system_prompt_text import PromptEnvironment
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import ToolOutcome
 from unspool.client.tools.task import TaskTool
@@ -120,12 +123,22 @@ def script_of(event: str) -> Any:
     return {"cues": {**cues, "</conversation>": summary}}
 
 
+def load_once(folder: Path) -> SystemPrompt:
+    """Return a system prompt with one file of instructions."""
+    (folder / "rules").mkdir()
+    (folder / "rules" / "CLAUDE.md").write_text("Be brief.")
+    scope = InstructionScope(folder / "rules", folder / "no-config")
+    return SystemPrompt(scope, PromptEnvironment(str(folder), "claude-opus-5-5", "linux", "2026-01-31"))
+
+
 async def play(event: str, hooks: Iterable[RegisteredHook], folder: Path) -> tuple[Session, list[Any], str]:
     """Have a conversation in which the event happens; return what happened, and how the compaction ended."""
     judge = Allow("ask" if event in ("PreToolUse", "PermissionRequest", "Notification") else "allow")
     services = fitted((TaskTool(), Change()), judge)._replace(hooks=HookRegistry(hooks, lambda: "id"))
     if event in ("PreCompact", "PostCompact"):
         services = services._replace(make_window=TokenWindow)
+    if event == "InstructionsLoaded":
+        services = services._replace(take_instructions=load_once(folder).take_loaded)
     session = await opened(place(folder), script_of(event), fittings=services)
     found: list[Any] = []
     compacted = ""

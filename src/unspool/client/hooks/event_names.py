@@ -8,7 +8,7 @@ from __future__ import annotations
 EVENTS = (
     "PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolBatch", "UserPromptSubmit", "UserPromptExpansion",
     "SessionStart", "SessionEnd", "Stop", "StopFailure", "SubagentStart", "SubagentStop", "PreCompact", "PostCompact",
-    "Notification", "PermissionRequest", "CwdChanged",
+    "Notification", "PermissionRequest", "CwdChanged", "InstructionsLoaded",
 )  # fmt: skip
 """The events that hooks are called for."""
 GUARD_EVENTS = frozenset({"PreToolUse", "PermissionRequest"})
@@ -35,7 +35,6 @@ _ABSENT = {
     "ConfigChange": "settings are read once, when the chat is opened",
     "WorktreeCreate": _NO_WORKTREES,
     "WorktreeRemove": _NO_WORKTREES,
-    "InstructionsLoaded": "chat does not report the files of instructions",
     "FileChanged": "chat watches no files",
     "DirectoryAdded": "folders are added only when the chat is opened",
     "MessageDisplay": "chat shows answers while they stream, and hooks cannot change that",

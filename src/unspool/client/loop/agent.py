@@ -10,7 +10,7 @@ Agent
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -43,6 +43,7 @@ from unspool.client.tools.registry import tool_definitions, with_former_names
 
 if TYPE_CHECKING:
     from unspool.client.mcp.tool_search import OfferedTools
+    from unspool.client.prompt.instructions import Instruction
 
 
 class Services(NamedTuple):
@@ -53,6 +54,8 @@ class Services(NamedTuple):
     run_tool: RunTool
     system_prompt: Callable[[ToolContext, str, str | None], list[Json]]
     """Returns the system prompt as blocks, for a context, a model, and the prompt of a subagent's definition."""
+    take_instructions: Callable[[ToolContext], Sequence[Instruction]] = lambda context: ()
+    """Returns the files of instructions that were loaded since the last call."""
     agents: Mapping[str, AgentDefinition] = {}
     """The kinds of subagents, by name."""
     resolve_model_name: Callable[[str], str] = str
@@ -149,6 +152,7 @@ class ChatAgent:
             agent_type=definition.name if definition else None,
             add_usage=self.usage.add,
             run_agent=partial(shared.run_hook_agent, self),
+            take_instructions=lambda: services.take_instructions(self.context),
         )
         self.compaction = CompactionPolicy(
             window=services.make_window(model, settings.window),

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
@@ -26,13 +26,18 @@ from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import Json, ToolOutcome
 from unspool.format import written_lines as lines
 
+if TYPE_CHECKING:
+    from unspool.client.prompt.instructions import Instruction
+
 MAX_STOP_BLOCKS = 8
 """How often in a row stop hooks may send the model back to work."""
 _SESSION_END_SECONDS = 5.0
 """How long leaving may wait for hooks; Claude Code waits 1.5 s."""
 
 
-_WITHOUT_MODE = frozenset({"SessionStart", "SessionEnd", "StopFailure", "PreCompact", "PostCompact", "CwdChanged"})
+_WITHOUT_MODE = frozenset(
+    {"SessionStart", "SessionEnd", "StopFailure", "PreCompact", "PostCompact", "CwdChanged", "InstructionsLoaded"}
+)
 """The events whose input has no permission mode, as measured with Claude Code 2.1.327."""
 
 
@@ -69,6 +74,8 @@ class AgentHooks:
     """Called with each model that hooks asked, and the usage of its response."""
     run_agent: RunHookAgent
     """Has an agent judge an event."""
+    take_instructions: Callable[[], Sequence[Instruction]]
+    """Returns the files of instructions that were loaded since the last call."""
 
     async def before_call(self, tool: str, input: Json, call_id: str) -> HookVerdict:
         """Run the `PreToolUse` hooks of a call."""
@@ -107,6 +114,8 @@ class AgentHooks:
         verdict, event = HookVerdict(), "SessionStart"
         if source is not None:
             verdict = await self._run_beside("SessionStart", source, {"source": source})
+        # Between the two, as measured with Claude Code 2.1.327.
+        await self._on_instructions()
         submitted = await self._run_beside("UserPromptSubmit", "", {"prompt": text})
         verdict, event = _join(verdict, submitted), "UserPromptSubmit"
         if command is not None and not verdict.blocks and verdict.stops is None:
@@ -137,7 +146,15 @@ class AgentHooks:
 
     async def after_batch(self, calls: Sequence[Json]) -> HookVerdict:
         """Run the `PostToolBatch` hooks, when all calls of a response have their results."""
+        await self._on_instructions()
         return await self._run_beside("PostToolBatch", "", {"tool_calls": [*calls]})
+
+    async def _on_instructions(self) -> None:
+        """Run the `InstructionsLoaded` hooks for each file that was loaded since the last call; they watch."""
+        if self.registry.has("InstructionsLoaded"):
+            for loaded in self.take_instructions():
+                fields = _instruction_fields(loaded)
+                self._emit_notices(await self._run_beside("InstructionsLoaded", fields["load_reason"], fields))
 
     async def on_folder_change(self, earlier: Path) -> None:
         """Run the `CwdChanged` hooks after a command that changed the folder; they watch."""
@@ -266,6 +283,18 @@ def with_contexts(outcome: ToolOutcome, *verdicts: HookVerdict) -> ToolOutcome:
     if not texts:
         return outcome
     return msgspec.structs.replace(outcome, extra=(*outcome.extra, *({"type": "text", "text": text} for text in texts)))
+
+
+def _instruction_fields(loaded: Instruction) -> Json:
+    """Return what hooks are told about a file of instructions, with the names of Claude Code 2.1.327."""
+    reason = "session_start" if loaded.trigger is None else "nested_traversal"
+    fields: Json = {"file_path": str(loaded.path), "memory_type": loaded.owner.capitalize()}
+    fields["load_reason"] = reason if loaded.parent is None else "include"
+    if loaded.trigger is not None:
+        fields["trigger_file_path"] = str(loaded.trigger)
+    if loaded.parent is not None:
+        fields["parent_file_path"] = str(loaded.parent)
+    return fields
 
 
 def _join(first: HookVerdict, then: HookVerdict) -> HookVerdict:

@@ -51,6 +51,12 @@ class Instruction(NamedTuple):
     kind: str
     """user, project, local, import."""
     text: str
+    owner: str = "project"
+    """The kind of the file that it belongs to, for an imported one."""
+    parent: Path | None = None
+    """The file that imports it."""
+    trigger: Path | None = None
+    """The file that was read, for the instructions of a sub-folder."""
 
 
 class Instructions(NamedTuple):
@@ -93,7 +99,7 @@ def load_instructions(scope: InstructionScope) -> Instructions:
 def load_nested_instructions(scope: InstructionScope, file: Path, known: frozenset[Path]) -> Instructions:
     """Load the instructions of the folders between the working folder and a file that was read, if they are new."""
     root, target = scope.root.resolve(), file.resolve()
-    loader = _Loader(scope, known)
+    loader = _Loader(scope, known, trigger=file)
     if target.is_relative_to(root):
         between = [folder for folder in reversed(target.parents) if folder.is_relative_to(root) and folder != root]
         for folder in between:
@@ -117,8 +123,10 @@ def format_instructions(instructions: Instructions) -> str:
 class _Loader:
     """Loads files and what they import, up to the limit."""
 
-    def __init__(self, scope: InstructionScope, known: frozenset[Path] = frozenset()) -> None:
-        self._scope = scope
+    def __init__(
+        self, scope: InstructionScope, known: frozenset[Path] = frozenset(), trigger: Path | None = None
+    ) -> None:
+        self._scope, self._trigger = scope, trigger
         self._known = set(known)
         self._texts: list[Instruction] = []
         self._problems: list[str] = []
@@ -128,7 +136,7 @@ class _Loader:
         """Return what was loaded."""
         return Instructions(tuple(self._texts), tuple(self._problems))
 
-    def load(self, path: Path, kind: str, depth: int = 0, owner: str | None = None) -> None:
+    def load(self, path: Path, kind: str, depth: int = 0, owner: str | None = None, parent: Path | None = None) -> None:
         """Load a file, if it exists, and what it imports."""
         owner = owner or kind
         try:
@@ -145,10 +153,10 @@ class _Loader:
         text = self._read_text(real)
         if text is None:
             return
-        self._texts.append(Instruction(real, kind, text))
+        self._texts.append(Instruction(real, kind, text, owner, parent, self._trigger))
         if depth < MAX_IMPORT_DEPTH:
             for imported in self._imports(text, path.parent):
-                self.load(imported, "import", depth + 1, owner)
+                self.load(imported, "import", depth + 1, owner, real)
 
     def _may_read(self, real: Path, owner: str) -> bool:
         """Tell whether a file may be read: the user's own instructions may import any file."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from unspool.client.prompt.instructions import (
+    Instruction,
     Instructions,
     InstructionScope,
     format_instructions,
@@ -39,11 +40,20 @@ class SystemPrompt:
         self._replaced, self._appended, self._style = replaced, appended, style
         self._instructions = load_instructions(scope)
         self._visited: set[Path] = set()
+        self._taken = 0
+        """How many of the instructions `take_loaded` has returned."""
 
     @property
     def problems(self) -> tuple[str, ...]:
         """The files that could not be read, or were not."""
         return self._instructions.problems
+
+    def take_loaded(self, context: ToolContext) -> tuple[Instruction, ...]:
+        """Return the instructions that were loaded since the last call, also for files that were read by now."""
+        self._add_nested(context)
+        texts = self._instructions.texts
+        start, self._taken = self._taken, len(texts)
+        return texts[start:]
 
     def blocks(self, context: ToolContext, model: str, agent_prompt: str | None = None) -> list[Json]:
         """Return the system prompt as blocks; the prompt of a subagent replaces the base prompt."""

@@ -238,6 +238,7 @@ async def open_chat_from_settings(
         permissions=rules,
         run_tool=run_tool,
         system_prompt=system_prompt.blocks,
+        take_instructions=system_prompt.take_loaded,
         agents=agents.by_name,
         resolve_model_name=lambda name: _agent_model(name, settings),
         make_web_access=lambda model_name, add_usage: WebClient(
