@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         publish_key, read_later_keys, refuse_revoked, registration_name, revocation_name, split_signed_line,
     )
     from unspool.collect.trust.notices import NoticeFilter
-    from unspool.collect.trust.signing import (
+    from unspool.collect.trust.signatures import (
         is_public_key, is_signed, make_signing_key, open_document, public_key, sign_bytes, sign_document,
     )
     from unspool.collect.trust.tokens import (
@@ -40,7 +40,7 @@ __getattr__ = lazy_door(__name__, {
         "DeviceKey KeyRegistration make_first_key make_next_key open_registration parse_registration_name "
         "publish_key read_later_keys refuse_revoked registration_name revocation_name split_signed_line",
     "notices": "NoticeFilter",
-    "signing":
+    "signatures":
         "is_public_key is_signed make_signing_key open_document public_key sign_bytes sign_document",
     "tokens": "EnrolmentToken is_expired make_token open_grant parse_token token_signer",
     "tombstones": "find_notice",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from unspool.collect.trust.signing import is_public_key, make_signing_key, public_key, sign_document
+from unspool.collect.trust.signatures import is_public_key, make_signing_key, public_key, sign_document
 from unspool.errors import NotFound, Refused, Unreadable, UsageError
 from unspool.files import create_atomically, make_data_folder, raise_unwritable, read_whole
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from unspool.collect.trust.signing import (
+from unspool.collect.trust.signatures import (
     SignedDocument,
     is_public_key,
     is_signed,

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import msgspec
 
 from unspool.collect.trust.administrators import AdministratorKey
-from unspool.collect.trust.signing import SignedDocument, make_signing_key, open_document, public_key
+from unspool.collect.trust.signatures import SignedDocument, make_signing_key, open_document, public_key
 from unspool.errors import Unreadable
 
 KIND = "enrolment-token"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from unspool.collect.trust.signing import open_document
+from unspool.collect.trust.signatures import open_document
 from unspool.errors import Refused, Unreadable
 
 if TYPE_CHECKING:
@@ -139,11 +139,16 @@ def notice_for(forgotten: ForgottenList, device: str) -> ForgottenNotice:
 
 def read_list(get: Get, org: str, trusted: Collection[str]) -> ForgottenList | None:
     """Return what was forgotten in an organisation; None if nothing was."""
+    data = get(list_name(org))
+    return None if data is None else open_list(data, org, trusted)
+
+
+def open_list(data: bytes, org: str, trusted: Collection[str]) -> ForgottenList:
+    """Return the list of an organisation that an administrator has signed; another one is `Refused`."""
     name = list_name(org)
-    data = get(name)
-    found = open_document(data, LIST_KIND, trusted, ForgottenList, name=name) if data is not None else None
+    found = open_document(data, LIST_KIND, trusted, ForgottenList, name=name)
     # A list of another organisation that the same administrator has signed is no list of this one.
-    if found is not None and found.org != org:
+    if found.org != org:
         raise Refused(f"`{name}` is about another organisation", hint="ask who changed the file")
     return found
 

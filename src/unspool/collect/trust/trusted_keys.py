@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from unspool.collect.trust.signing import is_public_key
+from unspool.collect.trust.signatures import is_public_key
 from unspool.errors import NotFound, Unreadable, UsageError
 from unspool.files import make_data_folder, raise_unwritable, read_whole, write_atomically
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -51,9 +52,9 @@ from unspool.collect.lake.ingest import (
     split_into_batches,
 )
 from unspool.collect.lake.lake import CommitConflict, CommitOvertaken, Lake, any_of_predicate
-from unspool.collect.lake.lifecycle.cleaning import clean_tables
 from unspool.collect.lake.lifecycle.forget_filter import ForgetFilter, pack_stream_segment
 from unspool.collect.lake.lifecycle.plan import ForgetPlan, marks_of, read_objects
+from unspool.collect.lake.lifecycle.table_cleanup import clean_tables
 from unspool.collect.lake.streams import SegmentChain, StoredPart, list_pending, list_streams
 from unspool.collect.lake.tables import LINES
 from unspool.collect.lake.trust import LakeTrust, open_trust, remove_device_keys
@@ -83,6 +84,7 @@ from unspool.collect.trust.tombstones import (
     list_name,
     notice_for,
     notice_name,
+    open_list,
     read_list,
     read_tombstone,
     tombstone_name,
@@ -241,17 +243,18 @@ class Forgetting:
         return report._replace(files=files)
 
     def _write_lists(self, plan: ForgetPlan, then: str) -> dict[str, ForgottenList]:
-        lists = {}
-        for org in plan.orgs:
-            name = list_name(org)
-            before = self._object_store.stored(name)
-            known = read_list(lambda _: before.data if before else None, org, self._trusted.get(org, ()))  # noqa: B023
-            lists[org] = _extend_list(known, org, plan, then)
-            data = self._keys[org].sign(LIST_KIND, lists[org])
-            if not self._object_store.replace(name, data, before):
-                raise Refused(f"another `lake forget` is running in `{org}`", hint="run this again after it")
+        lists = {org: self._change_list(org, partial(_extend_list, org=org, plan=plan, then=then)) for org in plan.orgs}
         self._on_step("listed")
         return lists
+
+    def _change_list(self, org: str, change: Callable[[ForgottenList | None], ForgottenList]) -> ForgottenList:
+        """Sign and write a changed list of an organisation; `Refused` if somebody else has changed it meanwhile."""
+        name = list_name(org)
+        before = self._object_store.stored(name)
+        changed = change(open_list(before.data, org, self._trusted.get(org, ())) if before else None)
+        if not self._object_store.replace(name, self._keys[org].sign(LIST_KIND, changed), before):
+            raise Refused(f"another `lake forget` is running in `{org}`", hint="run this again after it")
+        return changed
 
     def _write_notices(self, lists: Mapping[str, ForgottenList]) -> None:
         for org, forgotten in lists.items():
@@ -443,14 +446,13 @@ class Forgetting:
     def _finish_lists(self, plan: ForgetPlan) -> None:
         """Record that nothing is left in the tables."""
         for org in plan.orgs:
-            name = list_name(org)
-            before = self._object_store.stored(name)
-            known = read_list(lambda _: before.data if before else None, org, self._trusted.get(org, ()))  # noqa: B023
-            assert known is not None
-            left = [device for device in known.unfinished if f"{org}/{device}" not in plan.homes]
-            data = self._keys[org].sign(LIST_KIND, msgspec.structs.replace(known, unfinished=left))
-            if not self._object_store.replace(name, data, before):
-                raise Refused(f"another `lake forget` is running in `{org}`", hint="run this again after it")
+            self._change_list(org, partial(_finish_list, org=org, plan=plan))
+
+
+def _finish_list(known: ForgottenList | None, org: str, plan: ForgetPlan) -> ForgottenList:
+    assert known is not None
+    left = [device for device in known.unfinished if f"{org}/{device}" not in plan.homes]
+    return msgspec.structs.replace(known, unfinished=left)
 
 
 def _rewrite_check(lake: Lake, trust: LakeTrust, home: str, forget: ForgetFilter) -> SegmentCheck:
