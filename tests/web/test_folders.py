@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.pseudo_terminal import until
 from tests.serving import Served, serving
 from unspool.demo.write import write_demo
 from unspool.testing.build import assistant, session, tool_result, tool_use, user
@@ -30,16 +30,15 @@ SAME = (
 
 def read_pages(served: Served, wait: float = 60.0) -> dict[str, Any]:
     """Return the JSON of pages, once the server has read and indexed everything."""
-    deadline = time.monotonic() + wait
-    while True:
-        inbox, listed = served.get("/inbox.json").json, served.get("/sessions.json").json
-        if inbox["failures"] and not listed["undigested"]:
-            break
-        assert time.monotonic() < deadline, "the store was not filled in time"
-        time.sleep(0.05)
+    until(
+        lambda: served.get("/inbox.json").json["failures"] and not served.get("/sessions.json").json["undigested"],
+        lambda: "the store was not filled in time",
+        patience=wait,
+    )
+    inbox = served.get("/inbox.json").json
     found = {path: served.get(path) for path in SAME}
     assert {path: answer.status for path, answer in found.items()} == dict.fromkeys(SAME, 200)
-    # Of places that weigh the same, DuckDB does not always return the same ones first.
+    # Of places that weigh the same, the first by their numbers in the store are named: each store has its own.
     assert served.get("/insights.json?since=1970-01-02").status == 200
     kinds = [{"kind": one["kind"], "count": one["count"], "places": one["places"]} for one in inbox["failures"]]
     data: dict[str, Any] = {path: answer.json for path, answer in found.items()} | {"failures": kinds}
@@ -127,12 +126,11 @@ def test_a_session_of_another_folder_with_the_same_id_is_on_no_page(tmp_path: Pa
     home = tmp_path / "unspool"
     with serving(own, "--config-dir", str(other), home=home) as served:  # the store knows both
         served.enter()
-        while served.get("/sessions.json").json["sessions"] < 1 or not served.get("/inbox.json").json["failures"]:
-            time.sleep(0.05)
+        until(lambda: served.get("/sessions.json").json["sessions"] >= 1, patience=60)
+        until(lambda: bool(served.get("/inbox.json").json["failures"]), patience=60)
     with serving(own, home=home) as served:
         served.enter()
-        while not served.get("/inbox.json").json["failures"]:
-            time.sleep(0.05)
+        until(lambda: bool(served.get("/inbox.json").json["failures"]), patience=60)
         total = served.get("/usage.json?range=all").json["totals"]["cost_micros"]
         inbox = served.get("/inbox.json").json
         rows = [row for name in ("needs_you", "working", "finished", "waiting") for row in inbox[name]]
@@ -154,8 +152,7 @@ def test_sql_names_no_file_that_holds_the_rows_of_another_folder(tmp_path: Path)
     home = tmp_path / "unspool"
     with serving(other, home=home) as served:
         served.enter()
-        while served.get(f"/sql.json?q={quote('FROM messages')}").json.get("error"):
-            time.sleep(0.05)
+        until(lambda: not served.get(f"/sql.json?q={quote('FROM messages')}").json.get("error"), patience=60)
     with serving(own, home=home) as served:
         served.enter()
         assert served.get(f"/sql.json?q={quote('SELECT text FROM messages')}").status == 200

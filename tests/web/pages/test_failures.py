@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.pseudo_terminal import until
 from tests.serving import Served, serving
 from tests.web.pages.test_lists import Place, S, settled
 from unspool.demo.write import write_demo
@@ -111,10 +111,11 @@ def test_with_indexing_turned_off_the_inbox_still_knows_what_failed(tmp_path: Pa
 
 def wait_for_failures(served: Served, least: int) -> list[dict[str, Any]]:
     """Return the failures of the inbox, once there are so many."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        found: list[dict[str, Any]] = served.get("/inbox.json").json["failures"]
-        if sum(one["count"] for one in found) >= least and not served.get("/sessions.json").json["undigested"]:
-            return found
-        time.sleep(0.05)
-    raise AssertionError("the failures were not read in time")
+    found: list[dict[str, Any]] = []
+
+    def are_read() -> bool:
+        found[:] = served.get("/inbox.json").json["failures"]
+        return sum(one["count"] for one in found) >= least and not served.get("/sessions.json").json["undigested"]
+
+    until(are_read, lambda: "the failures were not read in time", patience=60)
+    return found

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from tests.pseudo_terminal import until
 from tests.serving import Served, serving
 from tests.web.pages.test_lists import Place, S, hostile, settled
 from unspool.demo.write import write_demo
@@ -193,8 +194,7 @@ def test_of_a_session_with_files_in_two_folders_each_request_leads_to_its_step(t
     build_copies(config)
     with serving(config, home=tmp_path / "unspool") as served:
         served.enter()
-        while served.get("/sessions.json").json["sessions"] < 1:
-            time.sleep(0.05)
+        until(lambda: served.get("/sessions.json").json["sessions"] >= 1, patience=60)
         data = served.get(f"/session/{S[1]}/cost.json").json
         (row,) = served.get("/sessions.json").json["rows"]
         assert data["cost_micros"] == row["cost_micros"]
