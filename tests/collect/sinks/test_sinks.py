@@ -190,6 +190,27 @@ def test_a_table_that_somebody_dropped_is_filled_again(lake: TestLake, database:
     same_rows(database, ("sources", "compactions"), everything(lake))
 
 
+def test_a_table_of_somebody_else_is_refused_and_stays_as_it_is(
+    lake: TestLake, database: SinkDatabase, tmp_path: Path
+) -> None:
+    grow(lake, tmp_path / "config")
+    if isinstance(database, ClickHouseDatabase):
+        database.execute("CREATE DATABASE $")
+        database.execute("CREATE TABLE $.responses ENGINE = MergeTree ORDER BY own AS SELECT 7 AS own")
+        database.execute("CREATE TABLE $.turns_rows ENGINE = MergeTree ORDER BY own AS SELECT 7 AS own")
+        names = {"responses": "responses", "turns": "turns_rows"}
+    else:
+        database.rows("CREATE SCHEMA $")
+        for name in ("responses", "turns"):
+            database.rows(f"CREATE TABLE $.{name} AS SELECT 7 AS own")
+        names = {"responses": "responses", "turns": "turns"}
+    for table, name in names.items():
+        with pytest.raises(Refused, match=rf"{database.schema}\.{name}` exists, and no sink has made it"):
+            sink(lake, database, table)
+        assert database.rows(f"SELECT * FROM $.{name}") == [(7,)]
+    sink(lake, database, "sources")
+
+
 def test_a_second_sink_at_the_same_time_is_refused(lake: TestLake, database: SinkDatabase, tmp_path: Path) -> None:
     grow(lake, tmp_path / "config")
     address = parse_address(database.url, database.schema, database.environment)

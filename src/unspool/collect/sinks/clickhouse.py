@@ -18,7 +18,8 @@ Rules
      rows say who holds it and when that was written. A sink takes over from one that has released it, from a process
      of this machine that has ended, and from one that has been silent for `LEASE` seconds.
   5. Before its loads count, a sink checks that the lock is still its own.
-  6. A time or day that ClickHouse cannot hold (before 1900, after 2299) is null there, and counted.
+  6. A table that has one of these names, and that no sink has made, is refused: its rows are somebody else's.
+  7. A time or day that ClickHouse cannot hold (before 1900, after 2299) is null there, and counted.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ from unspool.collect.sinks.address import SinkAddress
 from unspool.collect.sinks.clickhouse_http import ClickHouseClient, ClickHouseError
 from unspool.collect.sinks.data_files import FileChanges, Row, TableSnapshot
 from unspool.collect.sinks.org_responses import TABLE, VIEW, clickhouse_query
-from unspool.collect.sinks.target import CopiedRows, FilledTable, RowReader, already_locked
+from unspool.collect.sinks.target import CopiedRows, FilledTable, RowReader, already_locked, foreign_table
 from unspool.errors import SinkFailed, UnspoolError
+from unspool.format import DECODE_ERRORS
 from unspool.processes import is_registered_process, read_pid_domain, read_start_ticks
 from unspool.store.columns import Table, sql_literal
 
@@ -168,7 +170,7 @@ class ClickHouseLock:
         if not rows:
             return not age or age[0] > LEASE
         owner, is_released, silent = rows[0]
-        with suppress(msgspec.DecodeError):
+        with suppress(*DECODE_ERRORS):
             if msgspec.json.decode(owner, type=SinkOwner).has_ended:
                 return True
         return bool(is_released) or int(silent) > LEASE
@@ -210,6 +212,12 @@ class ClickHouseTarget:
         added = {}
         for table in tables:
             there = self._columns(f"{table.name}_rows")
+            if there and "sink_load" not in there:
+                raise foreign_table(self._database, f"{table.name}_rows")
+            # A view takes the place of whatever has its name: a table would be dropped.
+            for view in (table.name, VIEW) if table.name == TABLE else (table.name,):
+                if self._engine(view) not in (None, "View"):
+                    raise foreign_table(self._database, view)
             missing = [column for column in table.columns if column.name not in there]
             if not there:
                 self._create_rows(table)
@@ -367,6 +375,12 @@ class ClickHouseTarget:
         query = f"""SELECT name FROM system.columns WHERE database = {sql_literal(self._database)}
             AND table = {sql_literal(table)} ORDER BY position"""
         return [name for (name,) in self._rows(query)]
+
+    def _engine(self, table: str) -> str | None:
+        """Return the engine of a table or view; None if there is none."""
+        query = f"""SELECT engine FROM system.tables WHERE database = {sql_literal(self._database)}
+            AND name = {sql_literal(table)}"""
+        return next((str(engine) for (engine,) in self._rows(query)), None)
 
     def _write_version(self, snapshot: TableSnapshot, version: int) -> None:
         row = {

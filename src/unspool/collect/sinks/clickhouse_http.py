@@ -20,6 +20,7 @@ import msgspec
 from unspool.collect.sinks.address import SinkAddress
 from unspool.display import clean_line
 from unspool.errors import SinkFailed
+from unspool.format import DECODE_ERRORS
 
 TIMEOUT = 300.0
 """Seconds for one statement."""
@@ -107,7 +108,7 @@ class ClickHouseClient:
         answer = self.execute(f"{query} FORMAT JSONCompact")
         try:
             rows: list[list[Any]] = msgspec.json.decode(answer)["data"]
-        except (msgspec.DecodeError, KeyError, TypeError):
+        except (*DECODE_ERRORS, KeyError, TypeError):
             raise SinkFailed(f"`{self._address.url}` does not answer as ClickHouse does", is_final=True) from None
         return rows
 

@@ -8,7 +8,8 @@ Rules
      that is killed leaves the state before or after it. A reader sees one of the two as well.
   2. A sink holds an advisory lock on the schema from the beginning to the end. The server drops it with the connection.
   3. Columns are only added. The rows before have null in them: no file of then has the column.
-  4. A text with a NUL, which Postgres cannot hold, has U+FFFD there, and is counted.
+  4. A table with the name of one of the lake that no sink has made is refused: its rows are somebody else's.
+  5. A text with a NUL, which Postgres cannot hold, has U+FFFD there, and is counted.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from unspool.collect.sinks.address import SinkAddress
 from unspool.collect.sinks.data_files import FileChanges, Row, TableSnapshot
 from unspool.collect.sinks.org_responses import TABLE, VIEW, postgres_query
-from unspool.collect.sinks.target import CopiedRows, FilledTable, RowReader, already_locked
+from unspool.collect.sinks.target import CopiedRows, FilledTable, RowReader, already_locked, foreign_table
 from unspool.display import clean_line
 from unspool.errors import Refused, SinkFailed
 from unspool.extras import require_extras
@@ -86,6 +87,8 @@ class PostgresTarget:
         with self._connection.transaction():
             for table in tables:
                 there = self._columns(table.name)
+                if there and "sink_file" not in there:
+                    raise foreign_table(self._schema, table.name)
                 missing = [column for column in table.columns if column.name not in there]
                 if not there:
                     definitions = ", ".join(f'"{column.name}" {_TYPES[column.type]}' for column in table.columns)
@@ -100,7 +103,8 @@ class PostgresTarget:
                     clauses = ", ".join(f'ADD COLUMN "{column.name}" {_TYPES[column.type]}' for column in missing)
                     self._execute(f"ALTER TABLE {self._name(table.name)} {clauses}")
                     added[table.name] = [column.name for column in missing]
-            if columns := self._columns(TABLE):
+            columns = self._columns(TABLE)
+            if "sink_file" in columns:
                 # In the order they have in the table: a view can be replaced only if it keeps its columns.
                 names = ", ".join(f'"{name}"' for name in columns if name != "sink_file")
                 query = postgres_query(self._name(TABLE), names)

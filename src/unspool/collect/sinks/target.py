@@ -62,6 +62,11 @@ class SinkTarget(Protocol):
 OpenTarget = Callable[[], AbstractContextManager[SinkTarget]]
 
 
+def foreign_table(schema: str, name: str) -> Refused:
+    """Return the error for a table of somebody else that has the name of one that a sink makes."""
+    return Refused(f"`{schema}.{name}` exists, and no sink has made it", hint="use another `--schema`")
+
+
 def already_locked(words: str, who: str = "") -> Refused:
     """Return the error for a database that another sink is writing to."""
     by = f" ({who})" if who else ""
