@@ -27,7 +27,8 @@ import msgspec
 
 from unspool.collect.trust import DeviceKey, EnrolmentToken, make_first_key, make_next_key, open_registration
 from unspool.errors import NotFound, Refused, Unreadable, UsageError
-from unspool.files import create_atomically, make_data_folder, raise_unwritable, read_whole, write_atomically
+from unspool.files import create_atomically, make_data_folder, raise_unwritable, read_private, write_atomically
+from unspool.format import DECODE_ERRORS
 
 NAME = "enrolment.json"
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -94,15 +95,13 @@ def enrol_device(folder: Path, request: EnrolmentRequest, environment: Mapping[s
 def read_enrolment(folder: Path) -> Enrolment:
     """Return the enrolment of a data folder; it must be valid and private."""
     path = folder / NAME
-    data = read_whole(path, _LIMIT)
-    if path.stat().st_mode & 0o077:
-        raise Refused(f"other users can read `{path}`, which contains a key", hint=f"run `chmod 600 {path}`")
+    data = read_private(path, _LIMIT, "a key")
     try:
         enrolment = msgspec.json.decode(data, type=Enrolment)
         # Org and device become parts of object names: anything but plain names could reach another device's prefix.
         names = (enrolment.org, enrolment.device)
         is_valid = all(_PLAIN.fullmatch(name) for name in names) and len(enrolment.secret) >= 16
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+    except (*DECODE_ERRORS, ValueError) as error:
         raise Unreadable(
             f"invalid enrolment file: `{path}`: {error}", hint="fix the file, or set `$UNSPOOL_HOME` to another folder"
         ) from None

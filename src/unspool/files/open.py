@@ -130,6 +130,14 @@ def read_whole(path: Path, limit: int) -> bytes:
         return data
 
 
+def read_private(path: Path, limit: int, content: str) -> bytes:
+    """Return all bytes of a small file with a secret; `Refused` if others can read it. `content` says what it has."""
+    data = read_whole(path, limit)
+    if path.stat().st_mode & 0o077:
+        raise Refused(f"other users can read `{path}`, which contains {content}", hint=f"run `chmod 600 {path}`")
+    return data
+
+
 def describe_too_large(size: int) -> str:
     """Return why a side file of so many bytes is not read."""
     return f"too large to read at once ({size:,} bytes)"

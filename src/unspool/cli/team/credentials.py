@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from unspool.errors import Refused, Unreadable
-from unspool.files import read_whole
+from unspool.errors import Unreadable
+from unspool.files import read_private
 
 
 def load_credentials(path: Path | None) -> None:
     """Add the variables of a file to the environment of this process; those that are set already stay."""
     if path is None:
         return
-    data = read_whole(path, 1024 * 1024)
-    if path.stat().st_mode & 0o077:
-        raise Refused(f"other users can read `{path}`, which contains credentials", hint=f"run `chmod 600 {path}`")
+    data = read_private(path, 1024 * 1024, "credentials")
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
         name, equals, value = line.strip().removeprefix("export ").partition("=")
         if not name or name.startswith("#"):

@@ -24,7 +24,7 @@ from unspool.collect import (
 from unspool.collect.trust import EnrolmentToken, add_trusted_keys, parse_token, publish_key, token_signer
 from unspool.errors import NotFound, Refused, UsageError
 from unspool.extras import require_extras
-from unspool.files import read_whole
+from unspool.files import read_private
 
 _VARIABLE = "UNSPOOL_TOKEN"
 
@@ -34,9 +34,7 @@ def find_token(path: Path | None, environment: Mapping[str, str]) -> EnrolmentTo
     if path is None:
         text = environment.get(_VARIABLE, "")
         return parse_token(text) if text else None
-    data = read_whole(path, 64 * 1024)
-    if path.stat().st_mode & 0o077:
-        raise Refused(f"other users can read `{path}`, which contains a token", hint=f"run `chmod 600 {path}`")
+    data = read_private(path, 64 * 1024, "a token")
     return parse_token(data.decode("utf-8", "replace"))
 
 

@@ -15,7 +15,8 @@ import msgspec
 
 from unspool.collect.trust.signatures import is_public_key, make_signing_key, public_key, sign_document
 from unspool.errors import NotFound, Refused, Unreadable, UsageError
-from unspool.files import create_atomically, make_data_folder, raise_unwritable, read_whole
+from unspool.files import create_atomically, make_data_folder, raise_unwritable, read_private
+from unspool.format import DECODE_ERRORS
 
 _LIMIT = 64 * 1024
 _ORGANISATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -58,15 +59,13 @@ def read_administrator_key(folder: Path, org: str) -> AdministratorKey:
     """Return the key of an organisation's administrator; it must be valid and private."""
     path = _path(folder, org)
     try:
-        data = read_whole(path, _LIMIT)
+        data = read_private(path, _LIMIT, "a key")
     except NotFound:
         hint = "create one with `unspool lake admin init`, or run this where the key is"
         raise NotFound(f"no administrator key of `{org}` in `{folder}`", hint=hint) from None
-    if path.stat().st_mode & 0o077:
-        raise Refused(f"other users can read `{path}`, which contains a key", hint=f"run `chmod 600 {path}`")
     try:
         key = msgspec.json.decode(data, type=AdministratorKey)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise Unreadable(f"invalid administrator key: `{path}`: {error}", hint="restore the file") from None
     if key.org != org or not is_public_key(key.private_key):
         raise Unreadable(f"invalid administrator key: `{path}`", hint="restore the file")

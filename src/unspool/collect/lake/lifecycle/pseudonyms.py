@@ -25,7 +25,8 @@ from unspool.collect.lake.lake import Lake
 from unspool.collect.manifest import read_manifests
 from unspool.collect.object_store import SegmentStore
 from unspool.errors import NotFound, Refused, Unreadable
-from unspool.files import create_atomically, raise_unwritable, read_whole
+from unspool.files import create_atomically, raise_unwritable, read_private
+from unspool.format import DECODE_ERRORS
 
 NAME = "pseudonyms.json"
 VERSION = 1
@@ -103,7 +104,7 @@ def _check_mark(lake: Lake, key: PseudonymKey) -> PseudonymKey:
     data = lake.object_store.get(NAME)
     try:
         mark = msgspec.json.decode(data or b"", type=PseudonymMark)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise Unreadable(f"cannot read `{NAME}` of the lake: {error}", hint="restore the file") from None
     if mark.key_id != key.id:
         raise Refused("the pseudonyms of this lake have another key", hint="name the file it was created with")
@@ -119,12 +120,10 @@ def _create_key(path: Path) -> PseudonymKey:
 
 def _read_key(path: Path) -> PseudonymKey:
     try:
-        data = read_whole(path, _LIMIT)
+        data = read_private(path, _LIMIT, "a key")
     except NotFound:
         raise NotFound(f"no file `{path}`", hint="name the file that `lake init --pseudonyms` has created") from None
-    if path.stat().st_mode & 0o077:
-        raise Refused(f"other users can read `{path}`, which contains a key", hint=f"run `chmod 600 {path}`")
-    with suppress(msgspec.DecodeError, UnicodeDecodeError, ValueError):
+    with suppress(*DECODE_ERRORS, ValueError):
         key = msgspec.json.decode(data, type=PseudonymKey)
         if len(bytes.fromhex(key.key)) == 32 and key.unspool == "pseudonym-key" and key.version <= VERSION:
             return key
