@@ -19,6 +19,7 @@ import msgspec
 from unspool.collect.selection import CollectCandidate
 from unspool.errors import NotFound, Unreadable
 from unspool.files import raise_unwritable, read_whole, write_atomically
+from unspool.format import DECODE_ERRORS
 
 _LIMIT = 256 * 1024 * 1024
 
@@ -56,7 +57,7 @@ def _read_document(path: Path) -> dict[str, Any]:
         return {"claude_code": {"files": {}}}
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise _damaged(path, str(error)) from None
 
 

@@ -22,6 +22,8 @@ import msgspec
 
 from unspool.collect.manifest import FOLDER
 from unspool.collect.object_store import SegmentStore
+from unspool.collect.segments import BoundedCount
+from unspool.format import DECODE_ERRORS
 
 if TYPE_CHECKING:
     from unspool.collect.trust import DeviceKey
@@ -46,19 +48,19 @@ class DeviceHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """The version of Claude Code that wrote last."""
     system: str = ""
     """The operating system and its version."""
-    streams: int = 0
-    segments: int = 0
+    streams: BoundedCount = 0
+    segments: BoundedCount = 0
     """The number of the last segment in the chain of the device."""
-    lines: int = 0
+    lines: BoundedCount = 0
     """All that was sent, in all streams."""
     digest: str = ""
     """Of the last segment."""
-    pending: int = 0
+    pending: BoundedCount = 0
     """Parts that wait to be sent."""
-    pending_bytes: int = 0
-    failed: int = 0
+    pending_bytes: BoundedCount = 0
+    failed: BoundedCount = 0
     """Files that could not be read in the last round."""
-    redactions: int = 0
+    redactions: BoundedCount = 0
     """Secrets that were replaced in the last round."""
     left: bool = False
 
@@ -93,7 +95,7 @@ def read_signed_heartbeats(object_store: SegmentStore) -> Iterator[tuple[DeviceH
             continue
         try:
             heartbeat = msgspec.json.decode(data, type=DeviceHeartbeat)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except DECODE_ERRORS:
             continue
         # A device can write below its own name only: there it may not speak for another.
         if heartbeat_name(heartbeat.org, heartbeat.device) == listed.name:

@@ -15,7 +15,9 @@ from collections.abc import Iterator
 import msgspec
 
 from unspool.collect.object_store import SegmentStore
+from unspool.collect.segments import BoundedCount
 from unspool.errors import Unreadable
+from unspool.format import DECODE_ERRORS
 
 FOLDER = "manifests"
 VERSION = 1
@@ -24,9 +26,9 @@ VERSION = 1
 class SentStream(msgspec.Struct, frozen=True):
     """How far a stream has been sent."""
 
-    sequence: int
+    sequence: BoundedCount
     """The number of its last segment, and so the number of its segments."""
-    lines: int
+    lines: BoundedCount
     """In all segments."""
     digest: str
     """Of the last segment."""
@@ -63,8 +65,11 @@ def decode_manifest(data: bytes, name: str) -> DeviceManifest:
     """Decode a manifest; `Unreadable` if it is damaged or of a newer version."""
     try:
         manifest = msgspec.json.decode(data, type=DeviceManifest)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise Unreadable(f"invalid manifest: `{name}`: {error}") from None
     if manifest.unspool != "manifest" or manifest.version > VERSION:
         raise Unreadable(f"unsupported manifest version: `{name}`", hint="upgrade unspool")
+    # A device can write below its own name only: there it may not speak for another.
+    if f"{FOLDER}/{manifest.org}/{manifest.device}.json" != name:
+        raise Unreadable(f"invalid manifest: `{name}` is about another device")
     return manifest

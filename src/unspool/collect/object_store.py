@@ -217,6 +217,10 @@ class SegmentStore:
             yield
         except BaseError as error:
             raise _describe_failure(self.url, error) from None
+        except ValueError as error:
+            # The library's error for a name that no store can have, such as `..`.
+            message = f"the store at `{self.url}` cannot have this: {_short_reason(str(error))}"
+            raise ObjectStoreFailed(message, is_final=True) from None
 
 
 def open_object_store(url: str, environment: Mapping[str, str]) -> SegmentStore:

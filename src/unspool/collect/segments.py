@@ -32,11 +32,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
 from unspool.errors import Unreadable
+from unspool.format import DECODE_ERRORS
 from unspool.store.archive import compress, decompress_pieces, frame_errors
 
 if TYPE_CHECKING:
@@ -64,7 +65,12 @@ _LEVEL = 1
 """A quarter faster than 2, for a fiftieth more bytes."""
 _NAME = re.compile(r"segments/([^/]+)/([^/]+)/([0-9a-f]{32})/([0-9]{10})-([0-9a-f]{16})\.jsonl\.zst")
 _DAY = re.compile(r"2[0-9]{3}-[0-9]{2}-[0-9]{2}")
+_STREAM = re.compile(r"[0-9a-f]{32}")
 _CHAIN_NAME = re.compile(rf"segments/([^/]+)/([^/]+)/({_DAY.pattern})/([0-9]{{12}})-([0-9a-f]{{16}})\.jsonl\.zst")
+
+
+BoundedCount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+"""A number, place or length that a device says: more than any file has, and no sum of some leaves a column."""
 
 
 class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -78,7 +84,7 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     key_id: str
     """Which key made the markers and the hashes."""
     stream: str
-    sequence: int
+    sequence: BoundedCount
     previous: str
     """SHA-256 of the part or segment before, as hexadecimal digits; `FIRST` if there is none."""
     project: str | None = None
@@ -89,15 +95,15 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """`session`, `agent`, `history`, `index`, `stats`, `todos`, `plan`, …: see `read.scan.Kind`."""
     session: str | None = None
     agent: str | None = None
-    generation: int
+    generation: BoundedCount
     """1, and one more each time the file became another one. Of a side file, each time it changed."""
-    start: int
-    end: int
+    start: BoundedCount
+    end: BoundedCount
     """Where in the source its bytes begin and end."""
-    lines: int
+    lines: BoundedCount
     rules: str
     """The version of the rules that it was redacted by."""
-    redactions: dict[str, int] = {}
+    redactions: dict[str, BoundedCount] = {}
     """How many secrets of each kind were replaced."""
     written: str
     """When it was made, in UTC."""
@@ -117,8 +123,8 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class SegmentLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A line of the source."""
 
-    offset: int
-    length: int
+    offset: BoundedCount
+    length: BoundedCount
     """Bytes it had in the source, its end not counted."""
     raw: str
     """Its text after redaction: the very text if nothing was redacted."""
@@ -137,9 +143,9 @@ class PartEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """A part in the header of a segment."""
 
     stream: str
-    sequence: int
+    sequence: BoundedCount
     """Of the part in its stream."""
-    size: int
+    size: BoundedCount
     """Bytes of the part."""
     before: str = ""
     """The segment that has the part of the stream before this one (`DeviceSegmentName.tail`); nothing if there is none,
@@ -154,7 +160,7 @@ class DeviceSegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
     org: str
     user: str
     device: str
-    sequence: int
+    sequence: BoundedCount
     previous: str
     """SHA-256 of the segment before; `FIRST` if there is none."""
     day: str
@@ -297,7 +303,7 @@ def read_original(data: bytes) -> str:
     try:
         first = next(decompress_pieces(data, MOST), b"").partition(b"\n")[0]
         return _origin.decode(first).original
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         return ""
     except frame_errors():
         return ""
@@ -316,7 +322,7 @@ def unpack_segment(data: bytes) -> Segment:
 def _decode_lines(header: SegmentHeader, rest: bytes | bytearray) -> Segment:
     try:
         lines = _line.decode_lines(rest)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise Unreadable(f"invalid segment: cannot read a line: {error}") from None
     # A segment's own name does not cover its bytes: zstd's checksum and this count show that it is whole.
     if len(lines) != header.lines:
@@ -390,7 +396,7 @@ def _decompress(data: bytes) -> tuple[SegmentHeader, bytearray]:
 def _decode_header(line: bytes) -> SegmentHeader:
     try:
         header = _header.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise Unreadable(f"invalid segment: cannot read its header: {error}") from None
     if header.unspool != "segment" or header.version != VERSION:
         hint = "upgrade unspool" if header.version > VERSION else None
@@ -403,13 +409,15 @@ def _decode_header(line: bytes) -> SegmentHeader:
 def _decode_device_header(line: bytes) -> DeviceSegmentHeader:
     try:
         header = _device_header.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise Unreadable(f"invalid segment: cannot read its header: {error}") from None
     if header.unspool != "device-segment" or header.version != VERSION:
         hint = "upgrade unspool" if header.version > VERSION else None
         raise Unreadable(
             f"unsupported segment version: expected {VERSION}, got `{header.unspool}` {header.version}", hint=hint
         )
-    if any(entry.size < 0 for entry in header.parts) or not _DAY.fullmatch(header.next_day):
+    # The name of a stream becomes part of names of objects: with another one, a device could make an ingest ask for
+    # names that no store can have.
+    if not all(_STREAM.fullmatch(entry.stream) for entry in header.parts) or not _DAY.fullmatch(header.next_day):
         raise Unreadable("invalid segment: its header makes no sense")
     return header

@@ -29,6 +29,7 @@ import msgspec
 from unspool.collect.lake.streams import SegmentChain, StoredPart
 from unspool.collect.object_store import SegmentStore
 from unspool.errors import ObjectStoreFailed
+from unspool.format import DECODE_ERRORS
 from unspool.store.archive import compress, decompress_at_most, frame_errors
 
 FOLDER, PARTS_FOLDER = "bundles", "parts"
@@ -92,7 +93,7 @@ def read_part_bundle(object_store: SegmentStore, id: str) -> list[StoredPart]:
         return []
     try:
         return _parts_decoder.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         return []
 
 
@@ -108,7 +109,7 @@ def _read_bundle(object_store: SegmentStore, id: str) -> dict[str, bytes]:
     data = object_store.get(f"{FOLDER}/{id}")
     try:
         return _decoder.decode(data) if data else {}
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         return {}
 
 

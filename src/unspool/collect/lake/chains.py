@@ -419,7 +419,9 @@ class SpooledChain:
         self.bad: list[BadSegment] = []
         """Why the chain cannot be read up to its end; then it must not be used."""
         folder = f"{FOLDER}/{home}"
-        listed = sorted(object_store.names(folder, after=f"{folder}/1", before=f"{folder}/3"))
+        every = object_store.names(folder, after=f"{folder}/1", before=f"{folder}/3")
+        # A device may put other names between them too.
+        listed = sorted(one for one in every if parse_device_segment_name(one.name))
         last = 0
         digest_of = forget.original_digest
         for segment in follow_device_chain(

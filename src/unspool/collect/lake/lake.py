@@ -23,6 +23,7 @@ from unspool.collect.lake.streams import device_stream_id
 from unspool.collect.lake.tables import device_bucket, lake_tables, partition_columns
 from unspool.collect.object_store import SegmentStore, allows_http, open_object_store, request_timeout
 from unspool.errors import NotFound, ObjectStoreFailed, Refused, Unreadable
+from unspool.format import DECODE_ERRORS
 from unspool.store.columns import Table, arrow_schema, sql_literal
 
 if TYPE_CHECKING:
@@ -309,7 +310,7 @@ def _check_version(data: bytes, url: str) -> int:
     """Return the version of a lake; `Unreadable` if it is newer than this unspool."""
     try:
         marker = msgspec.json.decode(data, type=LakeMarker)
-    except msgspec.DecodeError:
+    except DECODE_ERRORS:
         raise Unreadable(f"not a lake: `{url}`: cannot read `{MARK}`") from None
     if marker.unspool != "lake" or marker.version > LAKE_VERSION:
         raise Unreadable(f"the lake at `{url}` was created by a newer version of unspool", hint="upgrade unspool")

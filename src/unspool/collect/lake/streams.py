@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import NamedTuple
 
 from unspool.collect.object_store import ListedObject, SegmentStore
@@ -70,10 +71,7 @@ class SegmentChain(NamedTuple):
     @property
     def last(self) -> int:
         """The number of the last segment before a gap."""
-        number = 0
-        while number + 1 in self.segments:
-            number += 1
-        return number
+        return last_before_gap(self.segments)
 
     @property
     def size(self) -> int:
@@ -110,6 +108,15 @@ class StoredPart(NamedTuple):
     modified: int
     """When its object was put: microseconds since 1970."""
     data: bytes
+
+
+def last_before_gap(numbers: Container[int]) -> int:
+    """Return the last of the numbers 1, 2, 3, … before one that is missing; 0 if the first is.
+
+    >>> last_before_gap({1, 2, 4}), last_before_gap({2})
+    (2, 0)
+    """
+    return next(number for number in count() if number + 1 not in numbers)
 
 
 def device_stream_id(org: str, device: str, name: str) -> str:

@@ -25,6 +25,7 @@ from unspool.collect.lake.streams import ReadSegment
 from unspool.collect.lake.trust.administrators import OrgAdministrators, read_administrators, refuse_stranger
 from unspool.collect.trust import AdministratorKey, open_document
 from unspool.errors import ObjectStoreFailed, Refused, Unreadable
+from unspool.format import DECODE_ERRORS
 
 NAME = "users.json"
 VERSION = 1
@@ -153,7 +154,7 @@ def _decode(data: bytes, url: str) -> UserBindings:
     # Not ignored: without its bindings a lake would take every device at its word.
     try:
         bindings = msgspec.json.decode(data, type=UserBindings)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise Unreadable(f"cannot read `{NAME}` of the lake at `{url}`: {error}", hint="restore the file") from None
     is_known = (bindings.unspool == _PLAIN and not bindings.orgs) or bindings.unspool == _SIGNED
     if not is_known or bindings.version > VERSION:

@@ -34,6 +34,7 @@ from unspool.collect.trust.signatures import (
 )
 from unspool.collect.trust.tokens import EnrolmentToken
 from unspool.errors import Refused, Unreadable
+from unspool.format import DECODE_ERRORS
 
 if TYPE_CHECKING:
     from unspool.collect.object_store import SegmentStore
@@ -139,7 +140,7 @@ def open_registration(data: bytes, org: str, device: str, epoch: int) -> KeyRegi
         found = open_document(data, _KIND, {key}, KeyRegistration, name=name)
     except Refused:
         raise Refused(f"`{name}` is not signed with the key in it") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise Unreadable(f"cannot read `{name}`: {error}") from None
     if found.key != key or not is_public_key(key):
         raise Refused(f"`{name}` is not signed with the key in it")

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from unspool.errors import Refused, Unreadable
+from unspool.format import DECODE_ERRORS
 
 _T = TypeVar("_T")
 VERSION = 1
@@ -95,7 +96,7 @@ def open_document(data: bytes, kind: str, trusted: Collection[str], type: type[_
     """
     try:
         document = msgspec.json.decode(data, type=SignedDocument)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise Unreadable(f"cannot read `{name}`: {error}", hint="restore the file") from None
     if document.unspool != kind:
         raise Unreadable(f"`{name}` is not a document of the kind `{kind}`", hint="restore the file")
@@ -106,8 +107,18 @@ def open_document(data: bytes, kind: str, trusted: Collection[str], type: type[_
         raise Refused(f"`{name}` is not signed by a trusted administrator", hint="ask who changed the file")
     try:
         return msgspec.json.decode(text, type=type)
-    except msgspec.DecodeError as error:
+    except DECODE_ERRORS as error:
         raise Unreadable(f"cannot read `{name}`: {error}", hint="upgrade unspool, or restore the file") from None
+
+
+def sign_again(private_key: str, data: bytes, kind: str, trusted: Collection[str], *, name: str) -> bytes:
+    """Return a document that one of the trusted keys has signed with another signature; its body keeps its bytes."""
+    open_document(data, kind, trusted, dict[str, Any], name=name)
+    body = msgspec.json.decode(data, type=SignedDocument).body
+    signature = sign_bytes(private_key, kind, body.encode())
+    return msgspec.json.encode(
+        SignedDocument(unspool=kind, key=public_key(private_key), body=body, signature=signature)
+    )
 
 
 def _message(purpose: str, data: bytes) -> bytes:

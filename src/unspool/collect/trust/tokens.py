@@ -25,6 +25,7 @@ import msgspec
 from unspool.collect.trust.administrators import AdministratorKey
 from unspool.collect.trust.signatures import SignedDocument, make_signing_key, open_document, public_key
 from unspool.errors import Unreadable
+from unspool.format import DECODE_ERRORS
 
 KIND = "enrolment-token"
 _PREFIX = "unspool-token-1."
@@ -90,7 +91,7 @@ def parse_token(text: str) -> EnrolmentToken:
         document = msgspec.json.decode(found.document, type=SignedDocument)
         grant = msgspec.json.decode(document.body, type=TokenGrant)
         is_valid = document.unspool == KIND and public_key(found.private_key) == grant.key
-    except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error, ValueError):
+    except (*DECODE_ERRORS, binascii.Error, ValueError):
         raise Unreadable("damaged enrolment token", hint=hint) from None
     if not is_valid:
         raise Unreadable("damaged enrolment token", hint=hint)

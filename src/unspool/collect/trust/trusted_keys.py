@@ -18,6 +18,7 @@ import msgspec
 from unspool.collect.trust.signatures import is_public_key
 from unspool.errors import NotFound, Unreadable, UsageError
 from unspool.files import make_data_folder, raise_unwritable, read_whole, write_atomically
+from unspool.format import DECODE_ERRORS
 
 NAME = "trusted-administrators.json"
 VERSION = 1
@@ -41,7 +42,7 @@ def read_trusted_keys(folder: Path) -> Mapping[str, frozenset[str]]:
         found = msgspec.json.decode(read_whole(path, _LIMIT), type=TrustedAdministrators)
     except NotFound:
         return {}
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise Unreadable(f"cannot read `{path}`: {error}", hint="restore the file") from None
     if found.unspool != _KIND or found.version > VERSION:
         raise Unreadable(f"`{path}` has an unknown version", hint="upgrade unspool")

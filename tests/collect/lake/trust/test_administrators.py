@@ -299,3 +299,16 @@ def test_whether_keys_are_required_is_signed(lake: Lake, place: SegmentStore) ->
     assert open_trust(lake, place).device("other/x").refuse_unsigned() is None
     with pytest.raises(Refused):
         require_keys(lake, EVE, is_required=False)
+
+
+def test_a_key_that_signs_from_later_than_what_was_sent_is_refused(lake: Lake, place: SegmentStore) -> None:
+    folder = "segments/acme/laptop/2000-01-01"
+    # One object with a high number would let everything before it be sent without a signature.
+    for number in (1, 2, 900_000):
+        place.put_new(f"{folder}/{number:012d}-0000000000000000.jsonl.zst", b"")
+    hand_over(place, token(), segment=5)
+    assert refusals(lake, place) == ["it signs from segment 5 on, and has not sent as many"]
+    place.delete(registration_name("acme", "laptop", 1))
+    hand_over(place, token(), segment=4)
+    (record,) = accept_registrations(lake, place, ADA, read_administrators(lake)["acme"]).accepted
+    assert record.from_segment == 4

@@ -22,6 +22,7 @@ import msgspec
 from unspool.collect.lake.lake import Lake
 from unspool.collect.trust import AdministratorKey, is_public_key, open_document
 from unspool.errors import NotFound, ObjectStoreFailed, Refused, Unreadable, UsageError
+from unspool.format import DECODE_ERRORS
 
 NAME = "administrators.json"
 KIND = "administrators"
@@ -160,7 +161,7 @@ def _describe_impossible(body: AdministratorChange, now: OrgAdministrators) -> s
 def _signer(text: str, name: str) -> str:
     try:
         return msgspec.json.decode(text, type=_SignedBy).key
-    except msgspec.DecodeError as error:
+    except DECODE_ERRORS as error:
         raise Unreadable(f"cannot read `{name}`: {error}", hint="restore the file") from None
 
 
@@ -172,7 +173,7 @@ def _decode(data: bytes, url: str) -> dict[str, list[str]]:
     # Not ignored: without its administrators a lake would believe every device.
     try:
         found = msgspec.json.decode(data, type=_AdministratorFile)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise Unreadable(f"cannot read `{NAME}` of the lake at `{url}`: {error}", hint="restore the file") from None
     if found.unspool != KIND or found.version > VERSION:
         raise Unreadable(f"`{NAME}` of the lake at `{url}` has an unknown version", hint="upgrade unspool")

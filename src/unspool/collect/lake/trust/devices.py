@@ -13,7 +13,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -22,6 +22,7 @@ import msgspec
 
 from unspool.collect.lake.chains import read_mark
 from unspool.collect.lake.lake import Lake
+from unspool.collect.lake.streams import last_before_gap
 from unspool.collect.lake.trust.administrators import OrgAdministrators
 from unspool.collect.object_store import SegmentStore
 from unspool.collect.segments import FOLDER as SEGMENTS
@@ -223,8 +224,9 @@ def _check_registration(
         raise Refused("it has a copy of the grant, and no proof of the token")
     if is_expired(grant, stored.modified):
         raise Refused(f"its token expired at {grant.expires}")
-    # With a later first segment, everything before could be sent by anybody.
-    if registration.from_segment > 1 + max(_numbers(object_store, org, device), default=0) + 1:
+    # With a later first segment, everything before could be sent by anybody. So could it with a single object that has
+    # a high number: only what has no gap counts. The one more is that which was being sent when the key was made.
+    if registration.from_segment > _count_segments(object_store, org, device) + 2:
         raise Refused(f"it signs from segment {registration.from_segment:,} on, and has not sent as many")
     return DeviceRecord(
         org=org,
@@ -237,11 +239,11 @@ def _check_registration(
     )
 
 
-def _numbers(object_store: SegmentStore, org: str, device: str) -> Iterator[int]:
-    for listed in object_store.names(f"{SEGMENTS}/{org}/{device}"):
-        name = parse_device_segment_name(listed.name)
-        if name is not None:
-            yield name.sequence
+def _count_segments(object_store: SegmentStore, org: str, device: str) -> int:
+    """Return how many segments the chain of a device has before a gap."""
+    listed = object_store.names(f"{SEGMENTS}/{org}/{device}")
+    numbers = {name.sequence for name in (parse_device_segment_name(one.name) for one in listed) if name}
+    return last_before_gap(numbers)
 
 
 def _recorded_devices(lake: Lake, org: str) -> set[str]:

@@ -17,8 +17,9 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 from unspool.collect.heartbeat import DeviceHeartbeat
@@ -35,7 +36,14 @@ from unspool.collect.lake.chains import (
 )
 from unspool.collect.lake.lake import Lake
 from unspool.collect.lake.lifecycle.forget_filter import ForgetFilter
-from unspool.collect.lake.streams import BadSegment, SegmentChain, SegmentListing, follow_chain, list_streams
+from unspool.collect.lake.streams import (
+    BadSegment,
+    SegmentChain,
+    SegmentListing,
+    follow_chain,
+    last_before_gap,
+    list_streams,
+)
 from unspool.collect.lake.tables import LINES, device_bucket
 from unspool.collect.lake.trust import LakeTrust
 from unspool.collect.lake.verify.state import RowSum, VerifiedDevice, digest_listing, line_digest
@@ -45,6 +53,9 @@ from unspool.collect.segments import FOLDER as SEGMENTS
 from unspool.collect.segments import Segment, decode_part, read_original
 from unspool.errors import Refused, Unreadable
 from unspool.store.columns import LINE_KINDS
+
+_NAMED = 10
+"""Missing segments that a problem names."""
 
 
 class LakeProblem(NamedTuple):
@@ -309,9 +320,11 @@ class DeviceReader:
         for name, sent in manifest.streams.items():
             id = self._lake.stream_id(manifest.org, manifest.device, name)
             there = listing.streams[id].segments if id in listing.streams else {}
-            missing = [number for number in range(1, sent.sequence + 1) if number not in there]
+            missing = _find_missing(sent.sequence, there)
             if missing:
-                yield LakeProblem("missing segments", f"{manifest.org}/{manifest.device}/{name}", _numbers(missing))
+                yield LakeProblem(
+                    "missing segments", f"{manifest.org}/{manifest.device}/{name}", _describe_numbers(missing)
+                )
             row = sources.get(id)
             # A manifest may be behind, and an ingest too: digests of different segments cannot be compared.
             if row is not None and row.sequence == sent.sequence:
@@ -327,9 +340,9 @@ class DeviceReader:
     ) -> Iterator[LakeProblem]:
         """Yield what a device says it has sent, and is not so."""
         home, numbers = f"{heartbeat.org}/{heartbeat.device}", group_by_number(listed)
-        missing = [number for number in range(1, heartbeat.segments + 1) if number not in numbers]
+        missing = _find_missing(heartbeat.segments, numbers)
         if missing:
-            yield LakeProblem("missing segments", home, _numbers(missing))
+            yield LakeProblem("missing segments", home, _describe_numbers(missing))
         lines, _, derived = self.marks(home)
         # It may be behind, and an ingest too: digests of different segments cannot be compared.
         if heartbeat.segments != lines.sequence or not heartbeat.digest or not lines.sequence:
@@ -382,9 +395,9 @@ class _ChainComparison:
 
     def _compare_numbers(self) -> None:
         numbers, lines, highest = self._numbers, self._lines, max(self._numbers, default=0)
-        self._last = next(number for number in range(highest + 1) if number + 1 not in numbers)
-        if self._last < highest:
-            self._say("gap", self._home, f"segment {self._last + 1:,} is missing, segment {highest:,} exists")
+        last = last_before_gap(numbers)
+        if last < highest:
+            self._say("gap", self._home, f"segment {last + 1:,} is missing, segment {highest:,} exists")
         if highest < lines.sequence:
             words = f"{lines.sequence:,} in the tables, {highest:,} in the object store"
             self._say("segments no longer exist", self._home, words)
@@ -483,8 +496,14 @@ def bucket_of(home: str) -> int:
     return device_bucket(org, device)
 
 
-def _numbers(missing: Sequence[int]) -> str:
-    return ", ".join(map(str, missing[:10])) + (" …" if len(missing) > 10 else "")
+def _find_missing(last: int, there: Container[int]) -> list[int]:
+    """Return the numbers up to a last one that are not there: one more than are named, at most."""
+    # A device can say any number: all of them would not fit into memory.
+    return list(islice((number for number in range(1, last + 1) if number not in there), _NAMED + 1))
+
+
+def _describe_numbers(missing: Sequence[int]) -> str:
+    return ", ".join(map(str, missing[:_NAMED])) + (" …" if len(missing) > _NAMED else "")
 
 
 def _is_digest(digest: str, shortened: int) -> bool:

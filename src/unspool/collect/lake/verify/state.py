@@ -22,8 +22,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from unspool.collect.lake.tables import LINES
 from unspool.collect.object_store import ListedObject, SegmentStore
 from unspool.errors import ObjectStoreFailed
+from unspool.format import DECODE_ERRORS
 from unspool.store.archive import compress, decompress_at_most, frame_errors
 
 NAME = "verified"
@@ -92,9 +94,11 @@ def read_verified(object_store: SegmentStore) -> VerifiedLake:
         return VerifiedLake()
     try:
         found = _decoder.decode(text) if text else VerifiedLake()
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         return VerifiedLake()
-    return found if found.version == _VERSION else VerifiedLake()
+    tables = set(LINES)
+    is_whole = all(tables == {*device.lines} == {*device.stream_lines} for device in found.devices.values())
+    return found if found.version == _VERSION and is_whole else VerifiedLake()
 
 
 def write_verified(object_store: SegmentStore, verified: VerifiedLake) -> bool:
@@ -109,7 +113,10 @@ def write_verified(object_store: SegmentStore, verified: VerifiedLake) -> bool:
 def drop_verified(object_store: SegmentStore, homes: Collection[str]) -> None:
     """Remove what was recorded of some devices: their names must not stay there."""
     known = read_verified(object_store)
-    if not known.devices.keys().isdisjoint(homes):
+    if not known.devices:
+        # Also of another version, or damaged: it may have their names all the same.
+        object_store.delete(NAME)
+    elif not known.devices.keys().isdisjoint(homes):
         kept = {home: device for home, device in known.devices.items() if home not in homes}
         object_store.overwrite(NAME, compress(msgspec.msgpack.encode(msgspec.structs.replace(known, devices=kept)), 3))
 
