@@ -99,3 +99,20 @@ def test_what_is_wrong_is_said_before_anything_is_changed(run: Run, lake: Path, 
         5,
         "unspool: your key is not that of an administrator of `acme`",
     )
+
+
+def test_an_administrator_who_has_forgotten_something_is_removed_with_the_destination(
+    run: Run, lake: Path, tmp_path: Path
+) -> None:
+    session = next((tmp_path / "config").rglob("*.jsonl")).stem
+    assert forget(run, lake, "--session", session, "--yes").code == 0
+    bob, url = str(tmp_path / "bob"), (tmp_path / "segments").as_uri()
+    key = run("lake", "admin", "key", "--org", "acme", UNSPOOL_HOME=bob).out.strip()
+    (first,) = json.loads(run("lake", "admin", "show", "--lake", lake, "--org", "acme", "--json").out)["administrators"]
+    assert run("lake", "admin", "add", "--lake", lake, "--org", "acme", "--key", key).code == 0
+    remove = ("lake", "admin", "remove", "--lake", lake, "--org", "acme", "--key", first)
+    refused = run(*remove, UNSPOOL_HOME=bob)
+    assert (refused.code, refused.out, "add `--from URL`" in refused.err) == (5, "", True)
+    assert run(*remove, "--from", url, UNSPOOL_HOME=bob).code == 0
+    for command in (("ingest", "--to"), ("verify", "--lake")):
+        assert run("lake", command[0], command[1], lake, "--from", url).code == 0

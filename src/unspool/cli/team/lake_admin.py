@@ -12,6 +12,7 @@ import click
 
 from unspool.cli import options, output
 from unspool.cli.main import SuggestingGroup
+from unspool.cli.team.forget import parse_device
 from unspool.display import TextColumn, units
 from unspool.errors import NotFound, Refused, UsageError
 from unspool.extras import require_extras
@@ -101,24 +102,35 @@ def add(url: str, org: str, other: str, as_json: bool) -> None:
 @_LAKE
 @_ORG
 @click.option("--key", "other", metavar="KEY", required=True, help="Their public key")
+@click.option(
+    "--from", "sources", metavar="URL", multiple=True,
+    help="Destination of the collectors, if something was forgotten: sign that again too; repeatable",
+)  # fmt: skip
 @options.json_option
-def remove(url: str, org: str, other: str, as_json: bool) -> None:
-    """Remove an administrator. You sign again what they have signed for devices and users."""
+def remove(url: str, org: str, other: str, sources: tuple[str, ...], as_json: bool) -> None:
+    """Remove an administrator. You sign again what they have signed: for devices, for users, and what was forgotten."""
     require_extras("sql", "team")
-    from unspool.collect.lake import open_lake, sign_bindings
+    from unspool.collect.lake import open_lake, open_source, sign_bindings
+    from unspool.collect.lake.lifecycle import has_forgotten
     from unspool.collect.lake.trust import (
         read_administrators,
         refuse_stranger,
         remove_administrator,
         sign_records_again,
     )
+    from unspool.collect.trust import sign_tombstones_again
 
     lake, own = open_lake(url, os.environ), _own_key(org)
     administrators = read_administrators(lake)
     refuse_stranger(administrators, own)
     if other == own.public_key:
         raise UsageError("you cannot remove yourself", hint="another administrator removes your key")
+    if not sources and has_forgotten(lake, org):
+        words = f"something of `{org}` was forgotten: without a new signature of it, nothing could be ingested any more"
+        raise Refused(words, hint="add `--from URL`, the destination of the collectors")
     # Before the removal: afterwards the old signatures would count no more, and the devices would have to wait.
+    for source in sources:
+        sign_tombstones_again(open_source(source, os.environ), own, administrators[org].keys, other)
     signed = other.encode()
     sign_records_again(lake, own, administrators[org], lambda data: signed in data)
     sign_bindings(lake, own)
@@ -259,9 +271,7 @@ def revoke(device: str, url: str, *, is_now: bool, from_segment: int | None, sou
     from unspool.collect.lake import open_lake, open_source
     from unspool.collect.lake.trust import read_administrators, refuse_stranger, revoke_device
 
-    org, _, name = device.partition("/")
-    if not org or not name or "/" in name:
-        raise UsageError(f"not a device: `{device}`", hint="use `ORG/DEVICE`, as in `unspool lake status`")
+    org, name = parse_device(device)
     if is_now and from_segment is not None:
         raise UsageError("--now and --from-segment cannot be used together", hint="remove one of them")
     lake, own = open_lake(url, os.environ), _own_key(org)

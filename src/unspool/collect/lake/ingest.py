@@ -55,7 +55,13 @@ from unspool.collect.lake.lake import (
     devices_predicate,
     streams_predicate,
 )
-from unspool.collect.lake.lifecycle.forget_filter import NO_FILTER, ForgetFilter, read_forget_filter
+from unspool.collect.lake.lifecycle.forget_filter import (
+    NO_FILTER,
+    ForgetFilter,
+    forget_app,
+    read_forget_filter,
+    refuse_older_list,
+)
 from unspool.collect.lake.streams import BadSegment, ReadSegment, SegmentChain, fetch_segments, follow_chain
 from unspool.collect.lake.tables import DERIVED, LINES, lake_tables, tables_filled_by
 from unspool.collect.lake.trust import NO_TRUST, LakeTrust
@@ -432,7 +438,7 @@ class _Attempt:
         """Add the lines of a batch and derive its other rows."""
         # Before any segment is read: an ingest that is slower than another must notice that it was overtaken.
         progress = self._read_progress(batch.homes)
-        self._forget = lake_forget_filter(self._options.trust, self._object_store, batch.homes)
+        self._read_filter(batch.homes, progress)
         bundled = {} if self._options.again else read_bundles(self._lake.object_store, batch.streams)
         objects = fetch_segments(self._object_store, batch.streams, bundled)
         readable: list[tuple[SegmentChain, int]] = []
@@ -457,7 +463,7 @@ class _Attempt:
         """Read and derive new segments of devices for an attempt in another process."""
         bad, sizes = list[BadSegment](), list[tuple[str, int]]()
         # After the marks in `progress`: what is forgotten in between makes the commit of the driver fail.
-        self._forget = lake_forget_filter(self._options.trust, self._object_store, [one.home for one in chains])
+        self._read_filter([one.home for one in chains], progress)
         self._options = self._options._replace(note_size=lambda home, size: sizes.append((home, size)))
         try:
             derived = self._derive_chains(chains, progress, bad)
@@ -465,6 +471,10 @@ class _Attempt:
             return DerivedChains([], {}, {}, {}, 0, [], bad, (broken.home, broken.bad))
         rows = {name: self._rows.batches(name) for name in lake_tables()}
         return DerivedChains(derived, rows, self._marks, self._own, self._segments, sizes, bad)
+
+    def _read_filter(self, homes: Sequence[str], progress: IngestProgress) -> None:
+        self._forget = lake_forget_filter(self._options.trust, self._object_store, homes)
+        refuse_older_list(self._forget.rules, progress.chain_versions.values(), homes)
 
     def _derive_chains(
         self, chains: Sequence[ChainSlice], progress: IngestProgress, bad: list[BadSegment]
@@ -693,11 +703,6 @@ class _Attempt:
             self._rows.discard(name)
             return
         raise CommitConflict(name)
-
-
-def forget_app(home: str) -> str:
-    """Return the transaction that has the number of the last change with which lines of a device were forgotten."""
-    return f"forget:{home}"
 
 
 def lake_forget_filter(trust: LakeTrust, object_store: SegmentStore, homes: Sequence[str]) -> ForgetFilter:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from unspool.collect.trust.tokens import (
         EnrolmentToken, is_expired, make_token, open_grant, parse_token, token_signer,
     )
-    from unspool.collect.trust.tombstones import find_notice
+    from unspool.collect.trust.tombstones import find_notice, sign_tombstones_again
     from unspool.collect.trust.trusted_keys import add_trusted_keys, read_trusted_keys
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
     "make_next_key", "make_signing_key", "make_token", "open_document", "open_grant", "open_registration",
     "parse_registration_name", "parse_token", "public_key", "publish_key", "read_administrator_key", "read_later_keys",
     "read_trusted_keys", "refuse_revoked", "registration_name", "revocation_name", "sign_bytes", "sign_document",
-    "split_signed_line", "token_signer",
+    "sign_tombstones_again", "split_signed_line", "token_signer",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -43,6 +43,6 @@ __getattr__ = lazy_door(__name__, {
     "signatures":
         "is_public_key is_signed make_signing_key open_document public_key sign_bytes sign_document",
     "tokens": "EnrolmentToken is_expired make_token open_grant parse_token token_signer",
-    "tombstones": "find_notice",
+    "tombstones": "find_notice sign_tombstones_again",
     "trusted_keys": "add_trusted_keys read_trusted_keys",
 })

@@ -20,21 +20,25 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from unspool.collect.trust.signatures import open_document
-from unspool.errors import Refused, Unreadable
+from unspool.collect.trust.signatures import open_document, sign_again
+from unspool.errors import ObjectStoreFailed, Refused, Unreadable
 
 if TYPE_CHECKING:
     from unspool.collect.object_store import SegmentStore
+    from unspool.collect.trust.administrators import AdministratorKey
 
 FOLDER = "tombstones"
 _NOTICES, _NOTICE = "enrolments", "forgotten.json"
 LIST_KIND, NOTICE_KIND, TOMBSTONE_KIND = "forgotten", "forgotten-notice", "tombstone"
 REFUSE, RESTART = "refuse", "restart"
 _SESSION_ID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
+_AT_ONCE = 16
+"""Objects that are signed again in parallel."""
 _MEMORY = 65536
 """Session ids whose hash is remembered: the same ones are in every line."""
 
@@ -175,6 +179,29 @@ def find_notice(object_store: SegmentStore, org: str, device: str, trusted: Coll
     # Listed first: S3 answers a get of a missing object with 403 unless the whole bucket may be listed.
     names = {listed.name for listed in object_store.names(f"{_NOTICES}/{org}/{device}")}
     return read_notice(object_store.get, org, device, trusted) if notice_name(org, device) in names else None
+
+
+def sign_tombstones_again(
+    object_store: SegmentStore, key: AdministratorKey, trusted: Collection[str], former: str
+) -> int:
+    """Sign anew what the key of one administrator has signed: list, notices, tombstones. Return how many."""
+    prefix = f"{_NOTICES}/{key.org}"
+    kinds = {one.name: NOTICE_KIND for one in object_store.names(prefix) if one.name.endswith(f"/{_NOTICE}")}
+    kinds |= {one.name: TOMBSTONE_KIND for one in object_store.names(f"{FOLDER}/{key.org}")}
+    kinds[list_name(key.org)] = LIST_KIND
+
+    def sign(name: str) -> bool:
+        before = object_store.stored(name)
+        if before is None or former.encode() not in before.data:
+            return False
+        signed = sign_again(key.private_key, before.data, kinds[name], trusted, name=name)
+        if not object_store.replace(name, signed, before):
+            raise ObjectStoreFailed(f"another administrator has changed `{name}`", hint="try again")
+        return True
+
+    # In parallel: there is a tombstone for each segment that was rewritten.
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return sum(pool.map(sign, sorted(kinds)))
 
 
 def plain_digest(name: str, data: bytes, original: str) -> str:

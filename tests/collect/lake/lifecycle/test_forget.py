@@ -9,6 +9,8 @@ import pytest
 
 from tests.collect.lake.lifecycle.erasing import ErasableLake, session_id, write_session
 from unspool.collect.lake.lifecycle.forget import STEPS
+from unspool.errors import Unreadable
+from unspool.store.archive import compress, decompress_at_most
 
 ADA = ("planted-ada-one", "planted-ada-two", "user-ada", "ada-secret", "ada-plain", session_id(10), session_id(11))
 COSTS = "SELECT response_id, sum(output_tokens) FROM org_responses WHERE device = '{}' GROUP BY ALL ORDER BY ALL"
@@ -186,3 +188,39 @@ def test_segments_that_were_swapped_are_refused(erasable: ErasableLake, tmp_path
     assert original is not None
     erasable.place.overwrite(changed[0], original)
     assert {what for what, _ in erasable.problems()} == {"not forgotten"}
+
+
+def test_of_a_device_nothing_is_left_either_that_cannot_be_read(erasable: ErasableLake) -> None:
+    device, _ = erasable.people(is_chained=True)
+    write_session(erasable.top / "ada", "ada-plain", 11, "planted-ada-two", ["later"])
+    last = device.send(erasable.top / "ada")[-1]
+    erasable.place.overwrite(last.name, compress(decompress_at_most(last.data, 1 << 28) + b"more", 1))
+    folder = "segments/acme/ada-laptop"
+    strays = [
+        f"{folder}/notes.txt",
+        f"{folder}/2000-01-01/x.jsonl.zst",
+        f"{folder}/{'0' * 32}/{1:010d}-{'0' * 16}.jsonl.zst",
+    ]
+    for name in strays:
+        erasable.place.overwrite(name, b"planted-ada-one")
+    # Neither do they stop whoever reads the chain.
+    assert {bad.name for bad in erasable.ingest(again=True).bad} == {*strays, last.name}
+    erasable.forget(devices=("acme/ada-laptop",))
+    assert erasable.find(*ADA) == set()
+    named = {where for _, where in erasable.problems()}
+    assert named == {*strays, last.name}
+
+
+def test_a_damaged_segment_in_the_tables_is_named_before_rows_that_cannot_be_compared_are_removed(
+    erasable: ErasableLake,
+) -> None:
+    erasable.people(is_chained=True)
+    first = min(one.name for one in erasable.place.names("segments/acme/ada-laptop"))
+    data = erasable.place.get(first) or b""
+    erasable.place.overwrite(first, compress(decompress_at_most(data, 1 << 28) + b"more", 1))
+    with pytest.raises(Unreadable, match=first):
+        erasable.forget(devices=("acme/ada-laptop",))
+    erasable.place.overwrite(first, data)
+    erasable.forget(devices=("acme/ada-laptop",))
+    assert erasable.find(*ADA) == set()
+    assert erasable.problems() == []

@@ -47,3 +47,19 @@ def test_old_days_go_and_what_continues_is_not_sent_again(erasable: ErasableLake
     assert erasable.find("planted-old", "planted-gone", session_id(11)) == set()
     # The same again finds nothing.
     assert erasable.forget(keep_since="2026-02-01").segments == 0
+
+
+def test_an_object_with_a_high_number_makes_nothing_old(erasable: ErasableLake, tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    machine = DatedMachine(tmp_path / "data", tmp_path / "config", erasable.place, trusted={erasable.key.public_key})
+    for day, number in (("2026-01-05", 10), ("2026-02-05", 11)):
+        machine.day = day
+        write_session(machine.root, "app", number, f"planted-{day}")
+        machine.collect()
+    erasable.ingest()
+    device = next(one.name for one in erasable.place.names("segments")).split("/")[1:3]
+    folder = f"segments/{'/'.join(device)}/2000-01-01"
+    erasable.place.put_new(f"{folder}/{10**11:012d}-0000000000000000.jsonl.zst", b"")
+    assert erasable.forget(keep_since="2026-02-01").segments == 1
+    assert erasable.find("planted-2026-02-05")
+    assert erasable.find("planted-2026-01-05") == set()

@@ -46,13 +46,12 @@ from unspool.collect.lake.ingest import (
     IngestBatch,
     IngestOptions,
     find_pending,
-    forget_app,
     ingest_batch,
     split_chains,
     split_into_batches,
 )
 from unspool.collect.lake.lake import CommitConflict, CommitOvertaken, Lake, any_of_predicate
-from unspool.collect.lake.lifecycle.forget_filter import ForgetFilter, pack_stream_segment
+from unspool.collect.lake.lifecycle.forget_filter import ForgetFilter, forget_app, pack_stream_segment
 from unspool.collect.lake.lifecycle.plan import ForgetPlan, marks_of, read_objects
 from unspool.collect.lake.lifecycle.table_cleanup import clean_tables
 from unspool.collect.lake.streams import SegmentChain, StoredPart, list_pending, list_streams
@@ -65,6 +64,7 @@ from unspool.collect.segments import (
     decode_part_header,
     pack_device_segment,
     parse_device_segment_name,
+    parse_segment_name,
     segment_digest,
     unpack_device_segment,
     unpack_segment,
@@ -283,8 +283,30 @@ class Forgetting:
             report = report._replace(
                 segments=report.segments + 1, parts=report.parts + changed.parts, lines=report.lines + changed.lines
             )
+        self._empty_unreadable(home, forget)
         self._close_tombstones(home)
         return report._replace(devices=report.devices + bool(count))
+
+    def _empty_unreadable(self, home: str, forget: ForgetFilter) -> None:
+        """Take the bytes out of what cannot be read, and is in no table, of a device that is forgotten as a whole."""
+        whole = forget.rules.device(home)
+        if whole is None:
+            return
+        self._lake.table(LINES[0], fresh=True)
+        known, taken = read_mark(self._lake.versions(LINES[0]), home).sequence, marks_of(self._lake)
+        for name, data in read_objects(self._object_store, home):
+            in_chain, own = parse_device_segment_name(name), parse_segment_name(name)
+            # Later ones, of a device that starts anew, and those of which tables have rows, may still be restored.
+            if in_chain is not None and (in_chain.sequence <= known or not _is_whole(whole, in_chain.sequence)):
+                continue
+            if own is not None and own.sequence <= taken.get(self._lake.stream_id(*own[:3]), 0):
+                continue
+            try:
+                _change_own(home, data, forget) if in_chain is None else _change(home, in_chain.sequence, data, forget)
+            except Unreadable:
+                # Not deleted: an administrator may overwrite segments, and needs no right to delete them.
+                if data:
+                    self._object_store.overwrite(name, b"")
 
     def _close_tombstones(self, home: str) -> None:
         """Let no tombstone name the bytes that were replaced: put back by somebody, they would be accepted."""
@@ -381,7 +403,8 @@ class Forgetting:
         check = self._trust.device(home).check_known
         with closing(SpooledChain(store, lake.stream_id, home, mark, forget, check=check)) as spool:
             if mark.sequence and spool.bad:
-                raise Unreadable(f"cannot read `{spool.bad[0].name}`: {spool.bad[0].reason}")
+                hint = "restore it from the store's version history, and run the same command again"
+                raise Unreadable(f"cannot read `{spool.bad[0].name}`: {spool.bad[0].reason}", hint=hint)
             for ids in _batches(spool, mark):
                 changed = {id: parts for id in ids if _is_changed(parts := spool.parts(id))}
                 self._replace_lines(home, mark, forget.rules.number(home), changed)
@@ -464,7 +487,7 @@ def _rewrite_check(lake: Lake, trust: LakeTrust, home: str, forget: ForgetFilter
     def check(received: ReceivedSegment) -> str | None:
         number = received.header.sequence
         # All of such a segment goes, whoever made it.
-        if whole is not None and (whole.then == REFUSE or number <= whole.sequence):
+        if whole is not None and _is_whole(whole, number):
             return None
         # A revocation counts for a rewritten one too.
         if device.refusal is None and device.refuse_from(number) is not None:
@@ -472,6 +495,10 @@ def _rewrite_check(lake: Lake, trust: LakeTrust, home: str, forget: ForgetFilter
         return device.check_known(received) if number <= known else device.check_new(received)
 
     return check
+
+
+def _is_whole(whole: ForgottenDevice, number: int) -> bool:
+    return whole.then == REFUSE or number <= whole.sequence
 
 
 def _changed_segments(

@@ -7,15 +7,18 @@ Rules
      with which somebody could test a guess. A line elsewhere that has a forgotten session's id is taken out.
   3. A changed part has its digest from before in its header: the next part of the stream continues that.
   4. Without anything forgotten the filter decodes nothing.
+  5. A list that is older than what the tables say was forgotten is refused: its signature does not tell that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from unspool.collect.lake.streams import ReadSegment, StoredPart
+from unspool.collect.lake.tables import LINES
 from unspool.collect.segments import (
     Segment,
     SegmentHeader,
@@ -25,8 +28,12 @@ from unspool.collect.segments import (
     segment_digest,
     unpack_segment,
 )
-from unspool.collect.trust.tombstones import ForgetRules, original_digest, read_list
+from unspool.collect.trust.tombstones import ForgetRules, list_name, original_digest, read_list
+from unspool.errors import Refused
 from unspool.store.archive import compress
+
+if TYPE_CHECKING:
+    from unspool.collect.lake.lake import Lake
 
 _LEVEL = 1
 
@@ -117,6 +124,36 @@ def read_forget_filter(
     """Return the filter for the segments of some organisations; `get` reads the object store with the segments."""
     lists = {org: read_list(get, org, trusted.get(org, ())) for org in sorted(set(orgs))}
     return ForgetFilter(ForgetRules({org: one for org, one in lists.items() if one is not None}), get, trusted)
+
+
+def forget_app(home: str) -> str:
+    """Return the transaction that has the number of the last change with which lines of a device were forgotten."""
+    return f"forget:{home}"
+
+
+def has_forgotten(lake: Lake, org: str) -> bool:
+    """Return whether lines of an organisation were forgotten in a lake."""
+    return any(app.startswith(forget_app(f"{org}/")) for name in LINES for app in lake.versions(name))
+
+
+def refuse_older_list(
+    rules: ForgetRules, tables: Iterable[Mapping[str, int]], homes: Iterable[str] | None = None
+) -> None:
+    """Raise `Refused` if the list of what was forgotten is older than the tables, given by their transactions.
+
+    Asked are the marks of some devices (`org/device`), or of all.
+    """
+    # An older list is signed too. With it, what was forgotten since could be sent again.
+    marks, prefix = list(tables), forget_app("")
+    if homes is None:
+        homes = sorted({app.removeprefix(prefix) for versions in marks for app in versions if app.startswith(prefix)})
+    for home in homes:
+        known = max((versions.get(forget_app(home), 0) for versions in marks), default=0)
+        if rules.number(home) < known:
+            name = list_name(home.partition("/")[0])
+            words = f"it lacks change {known:,}, by which lines of `{home}` were forgotten"
+            hint = "restore the newest one from the store's version history"
+            raise Refused(f"`{name}` is missing or older than the lake: {words}", hint=hint)
 
 
 def pack_stream_segment(segment: Segment) -> bytes:

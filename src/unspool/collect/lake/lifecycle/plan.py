@@ -22,10 +22,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unspool.collect.heartbeat import read_heartbeats
-from unspool.collect.lake.chains import read_mark
-from unspool.collect.lake.ingest import forget_app
+from unspool.collect.lake.chains import group_by_number, read_mark
 from unspool.collect.lake.lake import Lake, any_of_predicate
-from unspool.collect.lake.streams import list_pending, list_streams
+from unspool.collect.lake.lifecycle.forget_filter import forget_app, refuse_older_list
+from unspool.collect.lake.streams import last_before_gap, list_pending, list_streams
+from unspool.collect.lake.tables import LINES
 from unspool.collect.lake.trust import has_record, read_administrators, read_records
 from unspool.collect.lake.users import read_users
 from unspool.collect.manifest import read_manifests
@@ -42,6 +43,7 @@ from unspool.collect.selection import matches_project
 from unspool.collect.trust.device_keys import FOLDER as REGISTRATIONS
 from unspool.collect.trust.tombstones import REFUSE, ForgetRules
 from unspool.errors import NotFound, Refused, Unreadable
+from unspool.format import DECODE_ERRORS
 from unspool.paths import project_key
 from unspool.store.columns import LINE_KINDS, sql_literal
 
@@ -105,7 +107,7 @@ class ProjectNames:
             return True
         try:
             cwd = msgspec.json.decode(line.raw, type=_Cwd).cwd
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except DECODE_ERRORS:
             return False
         return isinstance(cwd, str) and project_key(cwd) in self.keys
 
@@ -145,6 +147,8 @@ def make_plan(lake: Lake, object_store: SegmentStore, request: ForgetRequest, ru
                 streams.setdefault(home, set()).add(header.stream)
     kept_after = _find_old(object_store, request.keep_since, rules) if request.keep_since else {}
     homes |= {*whole, *kept_after}
+    # Extended and signed anew, an older list would look like the newest.
+    refuse_older_list(rules, (lake.versions(name) for name in LINES), sorted(homes))
     return ForgetPlan(
         whole=whole,
         sessions=frozenset(sessions),
@@ -168,11 +172,16 @@ def _find_old(object_store: SegmentStore, day: str, rules: ForgetRules) -> dict[
     """Return by device the number of the last segment that was made before a day, if it was kept until now."""
     found = {}
     for home, listed in list_streams(object_store).chains.items():
-        names = [parsed for parsed in map(parse_device_segment_name, (one.name for one in listed)) if parsed]
+        numbers = group_by_number(listed)
+        end = last_before_gap(numbers)
+        # Nothing behind a gap: with a single object that has a high number, all that the device still sends would go.
+        chain = [pair for number in range(1, end + 1) for pair in numbers[number]]
+        if not chain:
+            continue
         # A name has the day on which the segment before it was made.
-        number = max((name.sequence - 1 for name in names if name.day < day), default=0)
-        last = names[-1]
-        if last.day < day and (data := object_store.get(listed[-1].name)) is not None:
+        number = max((name.sequence - 1 for _, name in chain if name.day < day), default=0)
+        item, last = chain[-1]
+        if last.day < day and (data := object_store.get(item.name)) is not None:
             with suppress(Unreadable):
                 number = last.sequence if unpack_device_segment(data)[0].next_day < day else number
         if number > max(rules.kept_after(home), 0):

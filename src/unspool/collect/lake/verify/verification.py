@@ -21,7 +21,11 @@ from msgspec.structs import replace
 
 from unspool.collect.heartbeat import DeviceHeartbeat, read_signed_heartbeats
 from unspool.collect.lake.lake import Lake
-from unspool.collect.lake.lifecycle.forget_filter import ForgetFilter, read_forget_filter
+from unspool.collect.lake.lifecycle.forget_filter import (
+    ForgetFilter,
+    read_forget_filter,
+    refuse_older_list,
+)
 from unspool.collect.lake.lifecycle.pseudonyms import has_pseudonyms
 from unspool.collect.lake.streams import find_homes
 from unspool.collect.lake.tables import BUCKETS, DERIVED, LINES
@@ -76,6 +80,8 @@ def verify_lake(lake: Lake, object_store: SegmentStore, *, is_full: bool = False
         before = VerifiedLake() if is_full else read_verified(lake.object_store)
         trust = open_trust(lake, object_store)
         forget = read_forget_filter(object_store.get, trust.administrator_keys, trust.administrators)
+        # The list may be newer than the tables, which were loaded before it was read, and not older.
+        refuse_older_list(forget.rules, (lake.versions(name) for name in LINES))
         return _Verification(lake, object_store, counter, before, trust=trust, forget=forget, is_full=is_full).run()
 
 
