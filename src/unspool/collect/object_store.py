@@ -15,7 +15,7 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -32,6 +32,8 @@ PROBES = "probes"
 TIMEOUT = 60.0
 """Seconds for one request, unless `$UNSPOOL_PLACE_TIMEOUT` says otherwise. A segment has a few megabytes at most."""
 
+_ATTEMPTS = 5
+"""How often an object is changed anew if another writer was faster."""
 _CONNECT = timedelta(seconds=10)
 _SCHEMES = frozenset({"file", "s3", "gs", "az", "azure", "abfs", "abfss"})
 _URLS = "`file:///folder`, `s3://bucket/prefix`, `gs://bucket/prefix` or `az://account/container/prefix`"
@@ -124,6 +126,15 @@ class SegmentStore:
                 return False
         self._make_private(name)
         return True
+
+    def change(self, name: str, make: Callable[[StoredObject | None], bytes]) -> bytes:
+        """Replace an object by what `make` returns for it, again if another writer was faster; return the new bytes."""
+        for _ in range(_ATTEMPTS):
+            before = self.stored(name)
+            data = make(before)
+            if self.replace(name, data, before):
+                return data
+        raise ObjectStoreFailed(f"too many concurrent writers on `{name}` of `{self.url}`", hint="try again")
 
     def overwrite(self, name: str, data: bytes) -> None:
         """Put an object whether or not there is one."""

@@ -398,11 +398,7 @@ def _decode_header(line: bytes) -> SegmentHeader:
         header = _header.decode(line)
     except DECODE_ERRORS as error:
         raise Unreadable(f"invalid segment: cannot read its header: {error}") from None
-    if header.unspool != "segment" or header.version != VERSION:
-        hint = "upgrade unspool" if header.version > VERSION else None
-        raise Unreadable(
-            f"unsupported segment version: expected {VERSION}, got `{header.unspool}` {header.version}", hint=hint
-        )
+    _check_version(header, "segment")
     return header
 
 
@@ -411,13 +407,16 @@ def _decode_device_header(line: bytes) -> DeviceSegmentHeader:
         header = _device_header.decode(line)
     except DECODE_ERRORS as error:
         raise Unreadable(f"invalid segment: cannot read its header: {error}") from None
-    if header.unspool != "device-segment" or header.version != VERSION:
-        hint = "upgrade unspool" if header.version > VERSION else None
-        raise Unreadable(
-            f"unsupported segment version: expected {VERSION}, got `{header.unspool}` {header.version}", hint=hint
-        )
+    _check_version(header, "device-segment")
     # The name of a stream becomes part of names of objects: with another one, a device could make an ingest ask for
     # names that no store can have.
     if not all(_STREAM.fullmatch(entry.stream) for entry in header.parts) or not _DAY.fullmatch(header.next_day):
         raise Unreadable("invalid segment: its header makes no sense")
     return header
+
+
+def _check_version(header: SegmentHeader | DeviceSegmentHeader, kind: str) -> None:
+    if header.unspool != kind or header.version != VERSION:
+        hint = "upgrade unspool" if header.version > VERSION else None
+        message = f"unsupported segment version: expected {VERSION}, got `{header.unspool}` {header.version}"
+        raise Unreadable(message, hint=hint)

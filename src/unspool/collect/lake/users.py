@@ -23,14 +23,14 @@ import msgspec
 from unspool.collect.lake.lake import Lake
 from unspool.collect.lake.streams import ReadSegment
 from unspool.collect.lake.trust.administrators import OrgAdministrators, read_administrators, refuse_stranger
+from unspool.collect.object_store import StoredObject
 from unspool.collect.trust import AdministratorKey, open_document
-from unspool.errors import ObjectStoreFailed, Refused, Unreadable
+from unspool.errors import Refused, Unreadable
 from unspool.format import DECODE_ERRORS
 
 NAME = "users.json"
 VERSION = 1
 _PLAIN, _SIGNED = "users", "signed-users"
-_ATTEMPTS = 5
 _HINT = "sign the bindings with `unspool lake users --set`, or ask who changed the file"
 
 
@@ -76,28 +76,27 @@ def bind_users(
         if org not in keys:
             raise Refused(f"bindings of `{org}` must be signed by an administrator", hint=_HINT)
         refuse_stranger(administrators, keys[org])
-    for _ in range(_ATTEMPTS):
-        before = lake.object_store.stored(NAME)
+
+    def make(before: StoredObject | None) -> bytes:
         found = _decode(before.data, lake.url) if before else None
         devices: dict[str, str | None] = {**_open_bindings(found, administrators, lake.url), **changes}
-        bound = {device: user for device, user in sorted(devices.items()) if user is not None}
-        if lake.object_store.replace(NAME, _make_file(found, bound, keys), before):
-            return bound
-    raise ObjectStoreFailed(f"too many concurrent writers on `{NAME}` of `{lake.url}`", hint="try again")
+        return _make_file(found, {device: user for device, user in devices.items() if user is not None}, keys)
+
+    return _open_bindings(_decode(lake.object_store.change(NAME, make), lake.url), administrators, lake.url)
 
 
 def sign_bindings(lake: Lake, key: AdministratorKey) -> None:
     """Sign the bindings of an organisation, signed by others or unsigned: its first administrator does so once."""
-    for _ in range(_ATTEMPTS):
-        before = lake.object_store.stored(NAME)
+
+    def make(before: StoredObject | None) -> bytes:
         found = _decode(before.data, lake.url) if before else UserBindings(_PLAIN, VERSION)
         devices = dict(found.devices)
         if key.org in found.orgs:
             trusted = read_administrators(lake).get(key.org, OrgAdministrators()).keys
             devices |= _open_org(found.orgs[key.org], key.org, trusted)
-        if lake.object_store.replace(NAME, _make_file(found, devices, {key.org: key}), before):
-            return
-    raise ObjectStoreFailed(f"too many concurrent writers on `{NAME}` of `{lake.url}`", hint="try again")
+        return _make_file(found, devices, {key.org: key})
+
+    lake.object_store.change(NAME, make)
 
 
 def with_bound_user(

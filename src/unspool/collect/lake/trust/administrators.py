@@ -20,14 +20,14 @@ from typing import NamedTuple
 import msgspec
 
 from unspool.collect.lake.lake import Lake
+from unspool.collect.object_store import StoredObject
 from unspool.collect.trust import AdministratorKey, is_public_key, open_document
-from unspool.errors import NotFound, ObjectStoreFailed, Refused, Unreadable, UsageError
+from unspool.errors import NotFound, Refused, Unreadable, UsageError
 from unspool.format import DECODE_ERRORS
 
 NAME = "administrators.json"
 KIND = "administrators"
 VERSION = 1
-_ATTEMPTS = 5
 _CREATE, _ADD, _REMOVE = "create", "add", "remove"
 _REQUIRE, _ALLOW = "require-keys", "allow-keyless"
 
@@ -105,8 +105,7 @@ def refuse_stranger(administrators: Mapping[str, OrgAdministrators], key: Admini
 
 
 def _change(lake: Lake, key: AdministratorKey, change: str, other: str) -> OrgAdministrators:
-    for _ in range(_ATTEMPTS):
-        before = lake.object_store.stored(NAME)
+    def make(before: StoredObject | None) -> bytes:
         orgs = _decode(before.data, lake.url) if before else {}
         documents = orgs.get(key.org, [])
         if documents or change != _CREATE:
@@ -115,11 +114,11 @@ def _change(lake: Lake, key: AdministratorKey, change: str, other: str) -> OrgAd
         body = AdministratorChange(org=key.org, number=len(documents) + 1, previous=previous, change=change, key=other)
         documents = [*documents, key.sign(KIND, body).decode()]
         # Replayed before it is written: a change that could not be read must not get there.
-        after = _replay(key.org, documents)
-        data = msgspec.json.encode(_AdministratorFile(KIND, VERSION, {**orgs, key.org: documents}))
-        if lake.object_store.replace(NAME, data, before):
-            return after
-    raise ObjectStoreFailed(f"too many concurrent writers on `{NAME}` of `{lake.url}`", hint="try again")
+        _replay(key.org, documents)
+        return msgspec.json.encode(_AdministratorFile(KIND, VERSION, {**orgs, key.org: documents}))
+
+    data = lake.object_store.change(NAME, make)
+    return _replay(key.org, _decode(data, lake.url)[key.org])
 
 
 def _replay(org: str, documents: list[str]) -> OrgAdministrators:

@@ -24,7 +24,7 @@ from unspool.collect.lake.chains import read_mark
 from unspool.collect.lake.lake import Lake
 from unspool.collect.lake.streams import last_before_gap
 from unspool.collect.lake.trust.administrators import OrgAdministrators
-from unspool.collect.object_store import SegmentStore
+from unspool.collect.object_store import SegmentStore, StoredObject
 from unspool.collect.segments import FOLDER as SEGMENTS
 from unspool.collect.segments import parse_device_segment_name
 from unspool.collect.trust import (
@@ -45,7 +45,6 @@ _KIND, _REVOCATION = "device", "device-revocation"
 _REGISTRATIONS = "enrolments"
 _AT_ONCE = 16
 """Objects that are fetched or written in parallel."""
-_ATTEMPTS = 5
 
 
 class DeviceRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -157,19 +156,17 @@ def revoke_device(
             lake.table(table, fresh=True)
             marks.append(read_mark(lake.versions(table), f"{key.org}/{device}").sequence)
         from_segment = max(marks) + 1
-    name = record_name(key.org, device)
-    for _ in range(_ATTEMPTS):
-        before = lake.object_store.stored(name)
+    name, first = record_name(key.org, device), from_segment
+
+    def make(before: StoredObject | None) -> bytes:
         # A device that never had a key can be revoked too: its credentials may be stolen as well.
         record = DeviceRecord(org=key.org, device=device)
         if before is not None:
             record = _open_record(before.data, key.org, device, administrators, name)
-        number = min(from_segment, record.revoked_from or from_segment)
-        record = msgspec.structs.replace(record, revoked_from=number, revoked=_now())
-        if lake.object_store.replace(name, key.sign(_KIND, record), before):
-            break
-    else:
-        raise ObjectStoreFailed(f"too many concurrent writers on `{name}` of `{lake.url}`", hint="try again")
+        number = min(first, record.revoked_from or first)
+        return key.sign(_KIND, msgspec.structs.replace(record, revoked_from=number, revoked=_now()))
+
+    record = _open_record(lake.object_store.change(name, make), key.org, device, administrators, name)
     if object_store is not None:
         object_store.overwrite(revocation_name(key.org, device), key.sign(_REVOCATION, record))
     return record
