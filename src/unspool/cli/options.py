@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterable
@@ -27,6 +28,17 @@ if TYPE_CHECKING:
 
 Command: TypeAlias = Callable[..., Any]
 """A function that click decorators make a command of."""
+
+
+class FiniteRange(click.FloatRange):
+    """A number between bounds. Neither `inf`, nor `nan`, which is within all bounds because it is less than none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
 
 
 class AccessOptions(NamedTuple):

@@ -175,3 +175,16 @@ def test_a_machine_without_a_key_gets_one_and_signs_from_its_next_segment_on(tea
     session(user("moon"), assistant("full")).save(team.root)
     assert team.collect("--once").code == 0
     assert team.ingest().out.startswith("4 lines of 2 segments")
+
+
+def test_numbers_that_are_none_and_names_that_cannot_be_used_are_refused(team: Team, run: Run, tmp_path: Path) -> None:
+    enrol, lake = ("enrol", "--org", "acme", "--user"), tmp_path / "lake"
+    for words in (("ada", "--hours", "nan"), ("ada", "--hours", "inf"), ("",), ("  ",), ("a" * 201,)):
+        refused = team.admin(*enrol, *words)
+        assert (refused.code, refused.out, "Traceback" in refused.err) == (2, "", False), words
+    keep = run("lake", "forget", "--lake", lake, "--from", team.url, "--keep", "99999999")
+    assert (keep.code, "Traceback" in keep.err) == (2, False)
+    follow = run("lake", "ingest", "--to", lake, "--from", team.url, "--follow", "--every", "nan")
+    assert (follow.code, "Traceback" in follow.err) == (2, False)
+    outside = run("lake", "forget", "--lake", lake, "--from", team.url, "--device", "acme/..", "--yes")
+    assert (outside.code, outside.err.count("cannot have this")) == (6, 1)

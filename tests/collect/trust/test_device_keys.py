@@ -203,3 +203,15 @@ def test_a_segment_is_signed_with_the_key_of_its_number(tmp_path: Path) -> None:
     epochs = {number: key.epoch for number, key in keys.items() if key}
     assert epochs == {1: 2, 3: 2, 6: 2, 7: 2, 8: 2, 9: 3, 99: 3}
     assert read_enrolment(tmp_path) == enrolment
+
+
+def test_a_device_gets_no_more_keys_than_are_read(place: SegmentStore) -> None:
+    last = FIRST
+    publish_key(place, "acme", "laptop", last)
+    for epoch in range(2, 1000):
+        last = make_next_key("acme", "laptop", last, epoch)
+        place.overwrite(registration_name("acme", "laptop", epoch), last.registration.encode())
+    found = read_later_keys(place, open_registration(FIRST.registration.encode(), "acme", "laptop", 1))
+    assert [key.epoch for key in found] == list(range(1, 1000))
+    with pytest.raises(Refused, match="has had 999 keys"):
+        make_next_key("acme", "laptop", last, 1000)

@@ -144,9 +144,9 @@ class _CollectorSettings(NamedTuple):
               help="Maximum bytes of lines per object")  # fmt: skip
 @click.option("--outbox-size", metavar="BYTES", type=click.IntRange(1), default=2**26, show_default=True,
               help="Maximum bytes waiting to be sent")  # fmt: skip
-@click.option("--every", metavar="SECONDS", type=click.FloatRange(0.1, 3600), default=PAUSE, show_default=True,
+@click.option("--every", metavar="SECONDS", type=options.FiniteRange(0.1, 3600), default=PAUSE, show_default=True,
               help="With --follow: how often to check for changes")  # fmt: skip
-@click.option("--flush-age", metavar="SECONDS", type=click.FloatRange(0, 3600), default=60.0, show_default=True,
+@click.option("--flush-age", metavar="SECONDS", type=options.FiniteRange(0, 3600), default=60.0, show_default=True,
               help="With --follow: send new lines after this time at the latest")  # fmt: skip
 @click.option("--flush-size", metavar="BYTES", type=click.IntRange(1), default=2**18, show_default=True,
               help="With --follow: send new lines earlier if there are this many bytes")  # fmt: skip

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from unspool.collect.trust import AdministratorKey
 
 
+_MOST_DAYS = 36_500
+
 PSEUDONYMS = click.option(
     "--pseudonyms", metavar="FILE", type=click.Path(path_type=Path), envvar="UNSPOOL_PSEUDONYMS",
     help="File with the key of a lake that has pseudonyms in place of users",
@@ -42,7 +44,7 @@ PSEUDONYMS = click.option(
     help="This project: its name, key or folder; repeatable",
 )  # fmt: skip
 @click.option(
-    "--keep", metavar="DAYS", type=click.IntRange(min=1),
+    "--keep", metavar="DAYS", type=click.IntRange(min=1, max=_MOST_DAYS),
     help="Of all devices: what they sent more than DAYS days ago",
 )  # fmt: skip
 @click.option(

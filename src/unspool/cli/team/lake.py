@@ -88,7 +88,7 @@ def init(url: str, pseudonyms: Path | None, as_json: bool) -> None:
 @click.option("--to", "url", metavar="PATH|URL", required=True, help="Folder or URL of the lake")
 @click.option("--follow", is_flag=True, help="Keep running and ingest new segments")
 @click.option(
-    "--every", metavar="SECONDS", type=click.FloatRange(min=0.1), default=10, show_default=True,
+    "--every", metavar="SECONDS", type=options.FiniteRange(min=0.1), default=10, show_default=True,
     help="With --follow: how often to check for new segments",
 )  # fmt: skip
 @click.option("--workers", type=click.IntRange(1, 4), default=1, show_default=True, help="Number of worker processes")

@@ -35,6 +35,8 @@ _COLUMNS = (
     TextColumn("revoked from", right=True),
 )
 _LONGEST_HOURS = 30 * 24
+_LONGEST_USER = 200
+"""As in an enrolment."""
 
 
 @click.group(cls=SuggestingGroup)
@@ -181,7 +183,7 @@ def require_keys(url: str, org: str, *, off: bool, as_json: bool) -> None:
 @click.option("--user", metavar="NAME", required=True, help="Whose device it is")
 @click.option("--device", metavar="NAME", help="Name of the device; by default a random one. For a machine without a "
               "key: the name that it has")  # fmt: skip
-@click.option("--hours", type=click.FloatRange(min=0, max=_LONGEST_HOURS, min_open=True), default=24,
+@click.option("--hours", type=options.FiniteRange(min=0, max=_LONGEST_HOURS, min_open=True), default=24,
               show_default=True, help="How long the token counts")  # fmt: skip
 @click.option("-o", "target", metavar="FILE", type=click.Path(path_type=Path),
               help="Write the token into a new file that only you can read")  # fmt: skip
@@ -202,6 +204,8 @@ def enrol(
 
     device = device or secrets.token_hex(8)
     check_device_name(device)
+    if not user.strip() or len(user) > _LONGEST_USER:
+        raise UsageError("invalid name of a user", hint=f"use 1 to {_LONGEST_USER} characters")
     lake, own = open_lake(url, os.environ), _own_key(org)
     refuse_stranger(read_administrators(lake), own)
     if has_record(lake, org, device):

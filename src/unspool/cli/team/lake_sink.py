@@ -40,7 +40,7 @@ _EVERY = 60.0
 @click.option("--again", is_flag=True, help="Replace all rows")
 @click.option("--follow", is_flag=True, help="Keep running and copy changes")
 @click.option(
-    "--every", metavar="SECONDS", type=click.FloatRange(min=0.1), default=_EVERY, show_default=True,
+    "--every", metavar="SECONDS", type=options.FiniteRange(min=0.1), default=_EVERY, show_default=True,
     help="With --follow: how often to check for changes",
 )  # fmt: skip
 @click.option(

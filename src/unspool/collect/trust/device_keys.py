@@ -43,7 +43,8 @@ FOLDER = "enrolments"
 SEGMENT, HEARTBEAT = "segment", "heartbeat"
 """What a signature of a line is for."""
 _KIND, _PROOF = "device-key", "device-key-proof"
-_MOST_EPOCHS = 1000
+_LAST_EPOCH = 999
+"""An ingest reads the registrations of all keys of a device, one after the other."""
 _SIGNED = re.compile(rb'(.*,"epoch":([0-9]{1,6})),"signature":"([0-9a-f]{128})"\}', re.DOTALL)
 _NAME = re.compile(rf"{FOLDER}/([^/]+)/([^/]+)/([0-9]{{6}})\.json")
 
@@ -128,6 +129,9 @@ def make_first_key(token: EnrolmentToken, from_segment: int) -> DeviceKey:
 
 def make_next_key(org: str, device: str, before: DeviceKey, from_segment: int) -> DeviceKey:
     """Return a key that follows another one."""
+    if before.epoch >= _LAST_EPOCH:
+        hint = "ask your administrator for a token, and enrol this machine as another device"
+        raise Refused(f"device `{device}` has had {_LAST_EPOCH} keys, and can have no more", hint=hint)
     first = max(from_segment, before.from_segment)
     return _make_key(org, device, before.epoch + 1, first, voucher=before.private_key, token="")
 
@@ -163,7 +167,7 @@ def read_later_keys(object_store: SegmentStore, first: KeyRegistration) -> list[
     """Return the keys of a device from the first one on: each must be vouched for by the one before it."""
     keys = [first]
     names = _list_names(object_store, first.org, first.device)
-    for epoch in range(2, _MOST_EPOCHS):
+    for epoch in range(2, _LAST_EPOCH + 1):
         name = registration_name(first.org, first.device, epoch)
         data = object_store.get(name) if name in names else None
         if data is None:
