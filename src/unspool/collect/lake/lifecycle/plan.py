@@ -251,7 +251,7 @@ def _check_only_user(lake: Lake, home: str, user: str) -> None:
     others = sorted({other for (other,) in lake.rows("sources", query)} - {user, ""})
     if others:
         words = f"the device `{home}` has rows of `{others[0]}` too"
-        raise Refused(words, hint=f"name sessions, or the device: `--device {home}`")
+        raise Refused(words, hint="name sessions, or devices one by one: `--device ORG/DEVICE`")
 
 
 def _find_projects(lake: Lake, patterns: Iterable[str], rules: ForgetRules) -> set[str]:
