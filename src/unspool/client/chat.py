@@ -24,7 +24,7 @@ from unspool.client.background_tasks import BackgroundTask, format_task_notifica
 from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
 from unspool.client.hooks.answers import AgentVerdict
 from unspool.client.loop.agent import ChatAgent, ChatDependencies, Services
-from unspool.client.loop.agent_hooks import TypedCommand
+from unspool.client.loop.agent_hooks import MAX_STOP_BLOCKS, TypedCommand
 from unspool.client.loop.inbox import Emit, Interrupted, ListenerFailed
 from unspool.client.loop.loop import TurnPrompt
 from unspool.client.loop.request import EndpointKnowledge
@@ -91,6 +91,8 @@ class Chat:
         self._from_other_line = resumed is not None and resumed.from_other_line
         self._session_source: str | None = "resume" if resumed else "startup"
         """What the `SessionStart` hooks are told with the first prompt; None: they were."""
+        self._wakes = 0
+        """How often in a row hooks have begun a turn that nobody typed."""
         self._is_busy = False
         self.pasted: dict[int, str] = {}
         """Texts that the user pasted, by number: the history shows a placeholder for each. The front end adds them."""
@@ -188,6 +190,7 @@ class Chat:
             raise UsageError("the prompt is empty")
         with self._running():
             source, self._session_source = self._session_source, None
+            self._wakes = 0
             begin = TurnPrompt(
                 content,
                 lambda: self._write_prompt(prompt, expansion),
@@ -207,12 +210,15 @@ class Chat:
         """Whether something happened in the background that the model is to be told without a prompt."""
         # Before the first prompt there is no conversation that it could belong to.
         has_begun = self._session_source is None
-        return has_begun and (self.context.tasks.has_unreported or self.services.hooks.wakes)
+        # A hook at the end of a turn that always objects would else wake the model for ever, with nobody at the terminal.
+        wakes = self.services.hooks.wakes and self._wakes < MAX_STOP_BLOCKS
+        return has_begun and (self.context.tasks.has_unreported or wakes)
 
     async def report_news(self, emit: Emit) -> None:
         """Run a turn in which the model is told what happened in the background, as Claude Code does it."""
         tasks = self.context.tasks.take_ended()
         told: list[Json] = [{"type": "text", "text": format_task_notification(task)} for task in tasks]
+        self._wakes += self.services.hooks.wakes
         with self._running():
             # What hooks said is written with the first step, like all that happens beside a turn.
             begin = TurnPrompt(told, lambda: self._write_news(tasks), self._repair, is_typed=False)
@@ -323,8 +329,9 @@ class Chat:
         await self.agent.queue.stop()
         if self._session_source is None:
             await self.agent.hooks.on_session_end(reason)
-        await self.services.hooks.stop()
+        # Agents first: one that still runs would start hooks.
         await self.context.tasks.stop()
+        await self.services.hooks.stop()
         await self.services.mcp.close()
         while self._background_usage:
             self.totals.include(self._background_usage.pop())

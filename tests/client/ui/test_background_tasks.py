@@ -75,6 +75,25 @@ def test_a_hook_that_objects_later_wakes_the_model(open_chat: Open, place: Place
         terminal.see("I looked.")
 
 
+def test_a_hook_that_always_objects_wakes_the_model_eight_times_in_a_row(open_chat: Open, place: Place) -> None:
+    hook = {"type": "command", "command": "echo x >> objected; echo look again >&2; exit 2", "asyncRewake": True}
+    settings = json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}})
+    objections = place.work / "objected"
+
+    def count() -> int:
+        return objections.read_text().count("x") if objections.exists() else 0
+
+    with open_chat([f"Answer {number}." for number in range(30)], "--settings", settings) as terminal:
+        terminal.say("work")
+        terminal.until(lambda: count() == 9, "the hook did not object nine times")
+        terminal.see("Answer 8.")
+        # What it said last is told with the next prompt, which begins a new row.
+        terminal.say("more")
+        terminal.until(lambda: count() == 18, "the hook did not object nine times more")
+    assert count() == 18
+    assert place.sessions()[0].read_text().count("hook feedback") == 17
+
+
 def test_a_background_command_is_stopped_and_the_model_is_told(open_chat: Open, place: Place) -> None:
     script = [
         {"content": [in_background(WAITS)]},

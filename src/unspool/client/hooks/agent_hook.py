@@ -14,7 +14,7 @@ import asyncio
 import time
 
 from unspool.client.hooks.answers import HookAnswer, HookCall, HookReply
-from unspool.client.hooks.prompt_hook import fill_prompt
+from unspool.client.hooks.prompt_hook import TOO_LONG, fill_prompt
 
 _INSTRUCTIONS = """\
 You judge one event of a coding session for a hook. The user's message has a condition, or a rule. Find out
@@ -40,10 +40,13 @@ class AgentHook:
         """Run the agent, and return its verdict."""
         if call.run_agent is None:
             return HookReply(failure="no agent can be run here")
+        prompt = fill_prompt(self.label, call)
+        if prompt is None:
+            return HookReply(failure=TOO_LONG)
         began = time.monotonic()
         try:
             async with asyncio.timeout(self.timeout):
-                verdict = await call.run_agent(_INSTRUCTIONS, fill_prompt(self.label, call), self._model_name)
+                verdict = await call.run_agent(_INSTRUCTIONS, prompt, self._model_name)
         except TimeoutError:
             return HookReply(failure=f"the agent gave no verdict within {self.timeout:g} s", timed_out=True)
         milliseconds = round((time.monotonic() - began) * 1000)

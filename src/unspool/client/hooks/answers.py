@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from unspool.client.tool_result import Json
+from unspool.format import replace_surrogates
 
 _ASYNC = re.compile(r'\{\s*"async"\s*:\s*true\s*(?:,\s*"asyncTimeout"\s*:\s*\d+\s*)?\}')
 _NOT_STARTED = (126, 127)
@@ -86,6 +87,10 @@ class HookCall(NamedTuple):
     """The conversation, for the end of a turn."""
     run_agent: RunHookAgent | None = None
     """Runs an agent that judges the event; None: none can be run."""
+
+    def encode_input(self) -> bytes:
+        """Return the input as JSON; the name of a folder may have bytes that are no text."""
+        return msgspec.json.encode(replace_surrogates(self.input))
 
 
 class HookReply(NamedTuple):

@@ -19,8 +19,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Final
 
-import msgspec
-
 from unspool.client.hooks.answers import HookCall, HookReply, parse_exit
 from unspool.client.tools.shell.process import make_environment
 
@@ -52,7 +50,7 @@ class CommandHook:
         with ExitStack() as stack:
             try:
                 stdin, stdout, stderr = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
-                stdin.write(msgspec.json.encode(call.input) + b"\n")
+                stdin.write(call.encode_input() + b"\n")
                 stdin.seek(0)
                 child = await asyncio.create_subprocess_exec(
                     *self._argv,

@@ -16,8 +16,6 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from unspool.client.hooks.answers import HookCall, HookReply, parse_output
 from unspool.client.tools.shell.process import make_environment
 from unspool.errors import UnspoolError
@@ -58,7 +56,7 @@ class HttpHook:
         fetcher = PageFetcher(self._environment, limits=FetchLimits(self.timeout, 1 << 20))
         try:
             async with asyncio.timeout(self.timeout):
-                page = await fetcher.post(self.label, msgspec.json.encode(call.input), self._headers)
+                page = await fetcher.post(self.label, call.encode_input(), self._headers)
         except TimeoutError:
             reply = HookReply(failure=f"it did not answer within {self.timeout:g} s", timed_out=True)
         except UnspoolError as error:

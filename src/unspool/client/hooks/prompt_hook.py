@@ -5,6 +5,8 @@ Rules
   2. What it refuses is refused with its reason, and the turn ends, as Claude Code 2.1.327 does it. With
      `continueOnBlock` the turn goes on. At the end of a turn the reason sends the model back to work.
   3. The event and the conversation are data that others may have written: the instructions say so.
+  4. Of a very long event the model reads the beginning. A call that is as long is not judged at all: what it does may
+     stand at its end.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import msgspec
 
 from unspool.api import ResponseAccumulator
 from unspool.client.hooks.answers import HookCall, HookReply
+from unspool.client.hooks.event_names import GUARD_EVENTS
 from unspool.client.protocols import Model
 from unspool.client.tool_result import Json
 from unspool.errors import UnspoolError
@@ -31,6 +34,9 @@ _MAX_CONVERSATION_CHARACTERS = 300_000
 """Of the end of the conversation: about half of the context window of a small model."""
 _MAX_PIECE = 20_000
 _ARGUMENTS = "$ARGUMENTS"
+_CONVERSATION_END = "</conversation>"
+"""What stands in the conversation itself must not end it: a condition of its own could follow."""
+TOO_LONG = f"the call is too long to be judged: more than {_MAX_EVENT_CHARACTERS:,} characters of JSON"
 _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*?)\n\s*```\Z", re.DOTALL)
 _ENDINGS = frozenset({"Stop", "SubagentStop"})
 
@@ -81,9 +87,13 @@ class PromptHook:
     async def call(self, call: HookCall) -> HookReply:
         """Ask the model, and return what it decided."""
         began = time.monotonic()
+        text = fill_prompt(self.label, call)
+        if text is None:
+            return HookReply(failure=TOO_LONG)
         answer = ResponseAccumulator()
+        request = self._make_request(call.event, text)
         try:
-            async with asyncio.timeout(self.timeout), aclosing(self._model.events(self._request(call))) as events:
+            async with asyncio.timeout(self.timeout), aclosing(self._model.events(request)) as events:
                 async for event in events:
                     answer.add(event)
             response = answer.response()
@@ -96,12 +106,11 @@ class PromptHook:
         usages = ((response.model or self._model_name, response.usage),) if response.usage else ()
         return reply._replace(milliseconds=round((time.monotonic() - began) * 1000), usages=usages)
 
-    def _request(self, call: HookCall) -> Json:
-        is_end, text = call.event in _ENDINGS, fill_prompt(self.label, call)
+    def _make_request(self, event: str, text: str) -> Json:
         return {
             "model": self._model_name,
             "max_tokens": _ANSWER_TOKENS,
-            "system": [{"type": "text", "text": _INSTRUCTIONS_AT_END if is_end else _INSTRUCTIONS}],
+            "system": [{"type": "text", "text": _INSTRUCTIONS_AT_END if event in _ENDINGS else _INSTRUCTIONS}],
             "messages": [{"role": "user", "content": [{"type": "text", "text": text}]}],
         }
 
@@ -122,14 +131,22 @@ class PromptHook:
         return HookReply(blocked=reason, stops=reason if ends_turn else None)
 
 
-def fill_prompt(prompt: str, call: HookCall) -> str:
-    """Return the prompt of a hook with the event in it; at the end of a turn, after the conversation."""
-    data = msgspec.json.encode(call.input).decode()[:_MAX_EVENT_CHARACTERS]
+def fill_prompt(prompt: str, call: HookCall) -> str | None:
+    """Return the prompt of a hook with the event in it; at the end of a turn, after the conversation.
+
+    None: it is a call that is too long to be judged.
+    """
+    data = call.encode_input().decode()
+    if (too_many := len(data) - _MAX_EVENT_CHARACTERS) > 0:
+        if call.event in GUARD_EVENTS:
+            return None
+        data = f"{data[:_MAX_EVENT_CHARACTERS]} ({too_many} more characters are left out.)"
     text = prompt.replace(_ARGUMENTS, data)
     if _ARGUMENTS not in prompt:
         text = f"{text}\n\nARGUMENTS: {data}"
     if call.event in _ENDINGS:
-        text = f"<conversation>\n{_render_end(call.messages)}\n</conversation>\n\nThe condition: {text}"
+        conversation = _render_end(call.messages).replace(_CONVERSATION_END, _CONVERSATION_END.replace("/", "\\/"))
+        text = f"<conversation>\n{conversation}\n{_CONVERSATION_END}\n\nThe condition: {text}"
     return text
 
 

@@ -21,6 +21,7 @@ import msgspec
 from unspool.client.hooks.answers import HookCall, HookReply, parse_output
 from unspool.client.tool_result import Json
 from unspool.errors import UnspoolError
+from unspool.format import replace_surrogates
 
 CallServerTool: TypeAlias = Callable[[str, str, Json], Awaitable[Json]]
 """Called with a server, the server's own name of a tool and its input; returns the result as MCP has it."""
@@ -48,7 +49,7 @@ class ServerToolHook:
         began = time.monotonic()
         try:
             async with asyncio.timeout(self.timeout):
-                result = await self._call_tool(self._server, self._tool, fill_input(self._input, call.input))
+                result = await self._call_tool(self._server, self._tool, fill_input(self._input, replace_surrogates(call.input)))
             reply = _parse_result(call.event, result)
         except TimeoutError:
             reply = HookReply(failure=f"it did not answer within {self.timeout:g} s", timed_out=True)

@@ -3,18 +3,24 @@
 Rules
   1. It has the tools of the agent that it judges, without those that change files, start agents or ask the user. It has
      no tools of MCP servers.
-  2. Nobody is asked: a call that no rule allows is refused (`dontAsk`, as in Claude Code 2.1.327). No hook runs for it.
-  3. Claude Code leaves no file of it, so none is left here. What it used counts for the agent that it judges.
+  2. Nobody is asked: a call that no rule allows is refused (`dontAsk`, as in Claude Code 2.1.327).
+  3. Its calls are guarded by the `PreToolUse` hooks of the chat: what it reads may have talked it into a call that they
+     deny. Hooks that are agents themselves are left out, as they would call each other without an end.
+  4. What it left running ends with it.
+  5. Claude Code leaves no file of it, so none is left here. What it used counts for the agent that it judges.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from unspool.client import events
+from unspool.client.background_tasks import BackgroundTasks
 from unspool.client.config import ChatSettings
+from unspool.client.hooks.agent_hook import AgentHook
 from unspool.client.hooks.answers import AgentVerdict
 from unspool.client.hooks.registry import HookRegistry
 from unspool.client.loop.agent import ChatAgent
@@ -55,11 +61,14 @@ async def run_hook_agent(parent: ChatAgent, instructions: str, prompt: str, mode
         agent = _make_agent(parent, AgentDefinition("hook", "", instructions, disallowed=_LEFT_OUT), model, folder)
         agent.add_tool(tool)
         agent.context.mode = "dontAsk"
+        # Not those of the session: the model would be told of the end of a command that it did not start.
+        agent.context.tasks = BackgroundTasks()
         content = [{"type": "text", "text": prompt}]
         turn = TurnPrompt(content, lambda: (prompt, agent.transcript.write_prompt(prompt)))
         try:
             ended = await agent.loop.run_turn(turn, listen)
         finally:
+            await agent.context.tasks.stop()
             parent.usage.totals.include(agent.usage.totals)
     output = tool.take_output()
     if output is None:
@@ -76,7 +85,7 @@ def _describe_end(ending: events.Ending) -> str:
 def _make_agent(parent: ChatAgent, definition: AgentDefinition, model: str, folder: str) -> ChatAgent:
     shared = parent.shared
     runtime = shared.runtime
-    services = shared.services._replace(hooks=HookRegistry(), mcp=McpServers())
+    services = shared.services._replace(hooks=_select_guards(shared.services.hooks, runtime.new_id), mcp=McpServers())
     settings: ChatSettings = msgspec.structs.replace(shared.settings, output_schema=None)
     id = f"a{runtime.new_id().replace('-', '')[:16]}"
     envelope = msgspec.structs.replace(parent.transcript.writer.envelope, is_sidechain=True, agent_id=id)
@@ -88,4 +97,18 @@ def _make_agent(parent: ChatAgent, definition: AgentDefinition, model: str, fold
         model=model,
         parent=parent,
         definition=definition._replace(max_steps=MAX_REQUESTS),
+    )
+
+
+def _select_guards(hooks: HookRegistry, new_id: Callable[[], str]) -> HookRegistry:
+    """Return the hooks that may deny a call of the agent."""
+    return HookRegistry(
+        (
+            registered
+            for registered in hooks.list_all()
+            if registered.event == "PreToolUse"
+            and registered.timing == "waited"
+            and not isinstance(registered.hook, AgentHook)
+        ),
+        new_id,
     )

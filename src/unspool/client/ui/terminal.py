@@ -541,7 +541,10 @@ class Terminal:
         except UnspoolError as error:
             self.surface.show(self.renderer().error(error.message, error.hint))
         except OSError as error:
-            self.surface.show(self.renderer().error(f"{(error.strerror or str(error)).lower()}: `{error.filename}`"))
+            self._show_os_error(error)
+
+    def _show_os_error(self, error: OSError) -> None:
+        self.surface.show(self.renderer().error(f"{(error.strerror or str(error)).lower()}: `{error.filename}`"))
 
     async def _report_news(self) -> None:
         """Tell the model what happened in the background, if no turn has told it yet."""
@@ -552,6 +555,8 @@ class Terminal:
             await self.chat.report_news(self._show_event)
         except UnspoolError as error:
             self.surface.show(self.renderer().error(error.message, error.hint))
+        except OSError as error:
+            self._show_os_error(error)
         finally:
             self._end_turn()
         while (queued := self._next_prompt()) is not None:
