@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -45,7 +46,7 @@ class RenderRequest(msgspec.Struct, frozen=True):
 
 
 class RenderProcess:
-    """The process that renders: started by the first long step, and again after it had to be ended."""
+    """The process that renders: started by the first long step, and again after it has ended."""
 
     def __init__(self, seconds: float = RENDER_SECONDS) -> None:
         self._seconds = seconds
@@ -53,6 +54,7 @@ class RenderProcess:
         self._process: BaseProcess | None = None
         self._connection: Connection | None = None
         self._timer: threading.Timer | None = None
+        self._is_closed = False
 
     @property
     def pid(self) -> int | None:
@@ -60,35 +62,64 @@ class RenderProcess:
         return self._process.pid if self._process is not None else None
 
     def render(self, session: str, detail: StepDetail, tab: str) -> bytes | None:
-        """Return the HTML of a step; None if it is short, or holds what cannot be sent."""
+        """Return the HTML of a step; None if it is short, or cannot be sent."""
         try:
-            message = msgspec.msgpack.encode(RenderRequest(session, detail, tab))
-        except (ValueError, OverflowError, TypeError, RecursionError):  # half a surrogate, a very large number
+            # Not as MessagePack, which has no integers above 64 bits: a line may have one beside a very long text.
+            message = msgspec.json.encode(RenderRequest(session, detail, tab))
+        except (ValueError, TypeError, RecursionError):  # half a surrogate
             return None
         if len(message) < MIN_BYTES:
             return None
         with self._lock:
             self._stop_timer()
-            connection = self._connection or self._start()
-            try:
-                connection.send_bytes(message)
-                del message
-                if connection.poll(self._seconds):
-                    html = connection.recv_bytes()
-                    self._timer = threading.Timer(_IDLE_SECONDS, self._close_idle)
-                    self._timer.daemon = True
-                    self._timer.start()
-                    return html
-            except (OSError, EOFError):  # it was ended by its limit of memory, or from outside
-                pass
+            began, is_started = time.monotonic(), self._process is not None
+            html = self._exchange(message)
+            if html is None and is_started and not self._is_late(began):
+                self._end()  # it may have been ended while it had no work
+                html = self._exchange(message)
+            if html is not None:
+                self._timer = threading.Timer(_IDLE_SECONDS, self._close_idle)
+                self._timer.daemon = True
+                self._timer.start()
+                return html
             self._end()
-        raise TooLarge("this step takes too long to show", hint=f"show it in a terminal with `unspool show {session}`")
+            is_late = self._is_late(began)
+        what = "this step takes too long to show" if is_late else "the process that renders this step has ended"
+        raise TooLarge(what, hint=f"show it in a terminal with `unspool show {session}`")
 
     def close(self) -> None:
-        """End the process, if it runs."""
+        """End the process, if it runs, whatever it is doing; it is not started again."""
+        self._is_closed = True
+        process = self._process
+        if process is not None:
+            # Before the lock, which a thread may hold until the deadline of its step.
+            with suppress(ValueError):  # that thread has closed it
+                process.kill()
         with self._lock:
             self._stop_timer()
             self._end()
+
+    def _is_late(self, began: float) -> bool:
+        return time.monotonic() - began >= self._seconds
+
+    def _exchange(self, message: bytes) -> bytes | None:
+        """Send a request, and return the answer; None if the process has ended: by a limit, or from outside."""
+        if self._is_closed:
+            return None
+        connection = self._connection or self._start()
+        assert self._process is not None
+        # By a timer and not by `poll`: a process that hangs does not read the request either.
+        deadline = threading.Timer(self._seconds, self._process.kill)
+        deadline.daemon = True
+        deadline.start()
+        try:
+            connection.send_bytes(message)
+            return connection.recv_bytes()
+        except (OSError, EOFError):
+            return None
+        finally:
+            deadline.cancel()
+            deadline.join()
 
     def _start(self) -> Connection:
         import multiprocessing
@@ -129,12 +160,19 @@ def answer_requests(connection: Connection) -> None:
     with suppress(OSError, AttributeError):
         os.nice(_NICE)
     _limit_memory()
-    decoder = msgspec.msgpack.Decoder(RenderRequest)
+    decoder = msgspec.json.Decoder(RenderRequest)
     with suppress(EOFError, OSError):  # the server has ended
         while True:
             request = decoder.decode(connection.recv_bytes())
+            _limit_time()
             html = Renderer(session_links(request.session)).detail(request.detail, request.tab)
             connection.send_bytes(html.encode("utf-8", "replace"))
+
+
+def _limit_time() -> None:
+    """End this process some time after the deadline of a step: a server that was killed does not do it."""
+    with suppress(AttributeError):  # Windows
+        signal.alarm(round(2 * RENDER_SECONDS))
 
 
 def _limit_memory() -> None:
