@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -91,6 +94,25 @@ def test_pages_answer_the_same_without_a_store_and_say_what_is_missing(
 ) -> None:
     assert read_pages(unstored) == with_store
     assert "sessions that Claude Code has deleted are missing" in unstored.get("/sessions").text
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+def test_no_temporary_store_outlives_its_server_however_that_is_ended(
+    config: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary), "UNSPOOL_HOME": str(tmp_path / "unspool")}
+    command = [sys.executable, "-m", "unspool", "serve", "--no-browser", "--no-store", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--config-dir", str(config)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # the link: the store is there, and the server about to run
+        assert list(temporary.glob("unspool-*"))
+        process.send_signal(number)
+        assert process.wait(60) in (-number, 128 + number)
+    assert not list(temporary.glob("unspool-*"))
 
 
 def test_a_star_is_kept_without_a_store(config: Path, tmp_path: Path) -> None:

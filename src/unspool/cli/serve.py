@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import datetime
@@ -88,6 +89,7 @@ def serve(
     if host is not None:
         web.check_host(host, token=token is not None)
     with ExitStack() as ending:
+        _clean_up_on_signals(ending)
         site = _make_site(config_dirs, ending, no_store=no_store)
         own = web.find_address(site.folder)
         listener = web.open_listener(own.bind if host is None else host, port)
@@ -109,6 +111,20 @@ def serve(
             _open_browser(site.folder, link, link_files)
         # Also from there: a server that is terminated by a signal does not return.
         web.run_server(web.create_app(site, guard, telemetry), listener, on_end=link_files.close)
+
+
+def _clean_up_on_signals(ending: ExitStack) -> None:
+    """Let signals that end the process close what `ending` holds first: a temporary store is a copy of all sessions."""
+
+    def end(number: int, frame: object) -> None:
+        ending.close()
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    # The terminal is closed with SIGHUP. Until it runs, and for that one also then, the server has no handlers.
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it
+            ending.callback(signal.signal, number, signal.signal(number, end))
 
 
 def _make_site(config_dirs: tuple[str | None, ...], ending: ExitStack, *, no_store: bool) -> Site:

@@ -159,8 +159,6 @@ def export(
         if form != "html" or session or turns or raw or not target or (every and project):
             hint = "use `unspool export --html --all -o DIR` or `unspool export --html --project NAME -o DIR`"
             raise UsageError("`--all` and `--project` write a folder of HTML pages", hint=hint)
-        from unspool.cli.query.export import export_pages  # start-up: a single session needs no list
-
         export_pages(access, project, Path(target), parse_depth(depth), show=show)
         return
     if show:
