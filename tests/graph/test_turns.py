@@ -149,6 +149,12 @@ def test_a_person_may_write_about_what_the_program_says(words: str) -> None:
     assert who(words) is Speaker.HUMAN
 
 
+def test_words_of_the_program_with_much_white_space_after_them_take_no_time() -> None:
+    space = " " * 1_000_000
+    assert who(f"Unknown skill: deploy Did you mean{space}\nnothing") is Speaker.HUMAN
+    assert who(f"Unknown skill: deploy Did you mean /deploy?{space}\n") is Speaker.OUTPUT
+
+
 @pytest.mark.parametrize("fields", [{"promptSource": "typed"}, {"origin": {"kind": "human"}}])
 @pytest.mark.parametrize(
     "words", ["Implement the following plan:\nfirst", "Unknown skill: a", "Operation stopped by hook: b"]

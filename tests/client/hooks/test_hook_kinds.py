@@ -63,6 +63,7 @@ def test_at_the_end_of_a_turn_the_model_reads_the_conversation_and_the_turn_goes
         ('{"ok": "yes"}', "the model did not answer with JSON"),
         ('[{"ok": true}]', "the model did not answer with JSON"),
         ("[" * 5000, "the model did not answer with JSON"),
+        ("```" + "\n" * 20_000 + "x```", "the model did not answer with JSON"),
         ({"error": {"status": 400}}, "the model did not answer: "),
         ({"content": OK, "break": {"how": "cut", "after": 4}}, "the answer of the model broke off"),
     ],

@@ -12,7 +12,6 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -37,7 +36,7 @@ _ARGUMENTS = "$ARGUMENTS"
 _CONVERSATION_END = "</conversation>"
 """What stands in the conversation itself must not end it: a condition of its own could follow."""
 TOO_LONG = f"the call is too long to be judged: more than {_MAX_EVENT_CHARACTERS:,} characters of JSON"
-_FENCED = re.compile(r"\A```(?:json)?\s*\n(.*?)\n\s*```\Z", re.DOTALL)
+_FENCE = "```"
 _ENDINGS = frozenset({"Stop", "SubagentStop"})
 
 _INSTRUCTIONS = """\
@@ -119,9 +118,8 @@ class PromptHook:
         if broken is not None:
             return HookReply(failure=f"the answer of the model broke off: {broken}")
         answer = text.strip()
-        fenced = _FENCED.match(answer)
         try:
-            judgement = msgspec.json.decode((fenced[1] if fenced else answer).encode(errors="replace"), type=Judgement)
+            judgement = msgspec.json.decode(_without_fence(answer).encode(errors="replace"), type=Judgement)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return HookReply(failure=f"the model did not answer with JSON: {answer[:_MAX_SHOWN] or '(nothing)'}")
         if judgement.ok:
@@ -129,6 +127,15 @@ class PromptHook:
         reason = judgement.reason.strip() or "the condition does not hold"
         ends_turn = event not in _ENDINGS and not self._keeps_turn
         return HookReply(blocked=reason, stops=reason if ends_turn else None)
+
+
+def _without_fence(answer: str) -> str:
+    """Return what stands in a block of code, if that is all of an answer."""
+    # Without a pattern: what the model read may have it answer with thousands of empty lines.
+    if not (answer.startswith(_FENCE) and answer.endswith(_FENCE)):
+        return answer
+    language, line_end, inner = answer[len(_FENCE) : -len(_FENCE)].partition("\n")
+    return inner if line_end and language.strip() in ("", "json") else answer
 
 
 def fill_prompt(prompt: str, call: HookCall) -> str | None:
