@@ -306,7 +306,8 @@ _SED_STEP = re.compile(
     rf"\s*(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|\+\d+))?!?)?"
     r"(?:[pqd=]|s([/|#,:@])(?:\\[^\n]|(?!\1)[^\\\n\[\]])*\1(?:\\[^\n]|(?!\1)[^\\\n])*\1[gpiI0-9]*)\s*"
 )
-_PRINTF_FORMAT = re.compile(r"(?:[^%\\]|\\[abefnrtv\\\"'0-7x]|%%|%[-+ 0#]*\d*(?:\.\d+)?[sdiufgexXoc])*")
+# Possessive: a zero is a flag and a digit, and thousands of them would be divided between the two in every way.
+_PRINTF_FORMAT = re.compile(r"(?:[^%\\]|\\[abefnrtv\\\"'0-7x]|%%|%[-+ 0#]*+\d*+(?:\.\d++)?[sdiufgexXoc])*+")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _TEST_UNARY = frozenset(f"-{letter}" for letter in "bcdefghknprstuwxzLOSG")
 _TEST_TEXT = frozenset({"=", "==", "!=", "-nt", "-ot", "-ef"})

@@ -429,6 +429,12 @@ def test_a_command_is_ruled_as_the_table_says(world: Path, behaviour: str, comma
     assert (ruling.behaviour, command) == (behaviour, command), ruling.why
 
 
+def test_a_command_of_any_length_is_ruled_at_once(world: Path) -> None:
+    zeros = "0" * 300_000
+    for command, behaviour in ((f"printf %-{zeros}d 1", "allow"), (f"printf %-{zeros}! 1", "ask")):
+        assert permissions(world).judge("Bash", {"command": command}, context(world)).behaviour == behaviour
+
+
 def test_the_table_is_as_long_as_it_should_be() -> None:
     found = list(rows())
     assert len(found) == len({command for _, command in found}) > 150
