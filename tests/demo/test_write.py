@@ -89,7 +89,7 @@ def test_the_summary_counts_what_there_is(tmp_path: Path) -> None:
     summary = demo.write_demo(tmp_path)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     kinds = Counter(source.kind for source in scan(tmp_path).sources)
-    assert summary == demo.Summary(
+    assert summary == demo.DemoSummary(
         kinds[Kind.SESSION], kinds[Kind.AGENT], len(files), sum(path.stat().st_size for path in files)
     )
     assert 12 <= summary.sessions <= 16

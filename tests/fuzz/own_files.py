@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.fuzz.hostile_tree import VALUES, damage_line
 from tests.fuzz.surfaces import Failure, run_everything
 from unspool.live.hook_signals import HOOK_EVENTS, SIGNALS_FOLDER
-from unspool.store.user_annotations import Annotation, change_annotation, save_filter
+from unspool.store.user_annotations import SessionAnnotation, change_annotation, save_filter
 from unspool.web.address import read_address
 from unspool.web.serving.seen import SeenFile
 
@@ -60,7 +60,9 @@ def write_user_files(folder: Path, session_ids: list[str]) -> None:
     """Write the files of a data folder that no command writes: they come of forms on pages, of hooks, of the user."""
     moment = "2026-01-05T09:00:00Z"
     for id in session_ids:
-        change_annotation(folder, id, lambda _: Annotation(starred=True, tags=("tide", "fix"), note="high"), moment)
+        change_annotation(
+            folder, id, lambda _: SessionAnnotation(starred=True, tags=("tide", "fix"), note="high"), moment
+        )
         for event in HOOK_EVENTS:
             signal = folder / SIGNALS_FOLDER / f"{id}.{event}.json"
             signal.parent.mkdir(exist_ok=True)

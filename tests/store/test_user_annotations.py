@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from unspool.errors import UsageError
 from unspool.store.user_annotations import (
     FILE_NAME,
-    Annotation,
+    SessionAnnotation,
     change_annotation,
     parse_tags,
     read_annotations,
@@ -31,17 +31,20 @@ def test_a_change_leaves_other_lines_as_they_are_also_those_that_nobody_understa
     lines = (tmp_path / FILE_NAME).read_bytes().splitlines()
     assert lines[:3] == [b"not json", b"[1]", b'{"session_id": 7}']
     assert json.loads(lines[-1])["colour"] == "red"
-    assert read_annotations(tmp_path).sessions == {"a": Annotation(True, (), "x"), "b": Annotation(False, ("t",), "n")}
-    change_annotation(tmp_path, "b", lambda _: Annotation(), NOW)
+    assert read_annotations(tmp_path).sessions == {
+        "a": SessionAnnotation(True, (), "x"),
+        "b": SessionAnnotation(False, ("t",), "n"),
+    }
+    change_annotation(tmp_path, "b", lambda _: SessionAnnotation(), NOW)
     assert "b" not in read_annotations(tmp_path).sessions
     assert (tmp_path / FILE_NAME).stat().st_mode & 0o777 == 0o600
 
 
 def test_what_is_too_long_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     for new in (
-        Annotation(tags=("x" * 61,)),
-        Annotation(note="x" * 20_001),
-        Annotation(tags=tuple(map(str, range(51)))),
+        SessionAnnotation(tags=("x" * 61,)),
+        SessionAnnotation(note="x" * 20_001),
+        SessionAnnotation(tags=tuple(map(str, range(51)))),
     ):
         with pytest.raises(UsageError):
             change_annotation(tmp_path, "a", lambda _, new=new: new, NOW)  # type: ignore[misc]

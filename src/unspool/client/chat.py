@@ -210,7 +210,7 @@ class Chat:
         """Whether something happened in the background that the model is to be told without a prompt."""
         # Before the first prompt there is no conversation that it could belong to.
         has_begun = self._session_source is None
-        # A hook at the end of a turn that always objects would else wake the model for ever, with nobody at the terminal.
+        # Else a hook that objects to the end of each turn would wake the model for ever, with nobody at the terminal.
         wakes = self.services.hooks.wakes and self._wakes < MAX_STOP_BLOCKS
         return has_begun and (self.context.tasks.has_unreported or wakes)
 

@@ -19,7 +19,7 @@ from unspool.client.headless import control_protocol
 from unspool.client.headless.initialize_request import parse_initialization
 from unspool.client.headless.run import HeadlessRun, read_messages
 from unspool.client.headless.stream_json import encode_line, hook_objects
-from unspool.client.hooks.registry import HookProgress
+from unspool.client.hooks.registry import HookCallProgress
 from unspool.client.prompt.agent_definitions import parse_agents
 from unspool.client.ui import open_chat
 from unspool.display import clean_line
@@ -128,7 +128,7 @@ async def run_headless(options: ChatOptions, runtime: ChatRuntime, complain: Cal
     if options.output == "stream-json":
         session_id = opened.chat.session_id
 
-        def write_hook(progress: HookProgress) -> None:
+        def write_hook(progress: HookCallProgress) -> None:
             for value in hook_objects(progress, session_id, runtime.new_id, all_events=options.hook_events):
                 write(encode_line(value))
 

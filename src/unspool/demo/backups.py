@@ -13,7 +13,7 @@ from unspool.demo.session_builder import Json, Writer
 from unspool.demo.tool_calls import ToolSimulator
 
 
-class Backup(msgspec.Struct, frozen=True):
+class DemoFileVersion(msgspec.Struct, frozen=True):
     """One version of a file; `text` is None if it did not exist."""
 
     path: str
@@ -41,8 +41,8 @@ class Backups:
         self._simulator = tools
         # Scripts and agents make no backups, and versions before 2.0.36 made none at all.
         self._enabled = enabled and writer.version >= (2, 0, 36)
-        self._newest: dict[str, Backup] = {}
-        self.kept: list[Backup] = []
+        self._newest: dict[str, DemoFileVersion] = {}
+        self.kept: list[DemoFileVersion] = []
 
     def at_prompt(self, uuid: str) -> None:
         """Back up tracked files that have changed since the last prompt, and write a snapshot line."""
@@ -65,9 +65,9 @@ class Backups:
         line: Json = {"type": "file-history-delta", "messageId": uuid, "snapshotMessageId": prompt}
         self._writer.add(line | {"trackingPath": name, "backup": backup.as_json(folder=True), "timestamp": backup.time})
 
-    def _keep(self, name: str, text: str | None) -> Backup:
+    def _keep(self, name: str, text: str | None) -> DemoFileVersion:
         version = self._newest[name].version + 1 if name in self._newest else 1
-        backup = self._newest[name] = Backup(self._simulator.path(name), text, version, self._writer.clock.now)
+        backup = self._newest[name] = DemoFileVersion(self._simulator.path(name), text, version, self._writer.clock.now)
         if text is not None:
             self.kept.append(backup)
         return backup

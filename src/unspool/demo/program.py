@@ -37,7 +37,7 @@ from unspool.demo.session_builder import (
     tool_use,
     user,
 )
-from unspool.demo.tool_calls import AgentTask, SimulatedCall, ToolSimulator, agent_result
+from unspool.demo.tool_calls import AgentCall, SimulatedCall, ToolSimulator, agent_result
 from unspool.demo.usage import OPUS, SimulatedUsage, UsageSimulator
 from unspool.format import encode_json, format_timestamp
 
@@ -228,7 +228,7 @@ class SimulatedProgram:
         setting: ProgramSettings | None = None,
         *,
         spawner: SimulatedProgram | None = None,
-        task: AgentTask | None = None,
+        task: AgentCall | None = None,
     ) -> None:
         # An agent starts at the time of its session, which is shifted already.
         start = start if spawner else shift_time(start, tools.shift)
@@ -436,7 +436,7 @@ class SimulatedProgram:
         self.meter.add_input(blocks)
         self.requests.add_message("user", blocks, blob=blob)
 
-    def start_agent(self, task: AgentTask, *, model: str | None = None) -> SimulatedAgent:
+    def start_agent(self, task: AgentCall, *, model: str | None = None) -> SimulatedAgent:
         """Start an agent at the current time and write its prompt."""
         setting = msgspec.structs.replace(self.setting, model=model or self.setting.model, cache="5m")
         agent = SimulatedAgent("", self.tools, self.now, setting, spawner=self, task=task)
@@ -446,7 +446,7 @@ class SimulatedProgram:
             agent.prompt(task.prompt)
         return agent
 
-    def run_agent(self, task: AgentTask, *answers: str | SimulatedCall, model: str | None = None) -> None:
+    def run_agent(self, task: AgentCall, *answers: str | SimulatedCall, model: str | None = None) -> None:
         """Start an agent, let it answer and write its last answer as the result of the call that started it."""
         agent = self.start_agent(task, model=model)
         for answer in answers:
@@ -538,7 +538,7 @@ class SimulatedAgent(SimulatedProgram):
     """Simulates an agent of a session, or of another agent."""
 
     spawner: SimulatedProgram
-    task: AgentTask
+    task: AgentCall
 
 
 def new_id(name: str) -> str:

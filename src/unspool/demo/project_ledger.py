@@ -16,7 +16,7 @@ from unspool.demo.files import HOME, Project, keep_output
 from unspool.demo.program import ProgramSettings, SimulatedAgent, SimulatedProgram, slash
 from unspool.demo.session_builder import Json, text, thinking, tool_use
 from unspool.demo.texts import LEDGER_FILES, benchmark_log
-from unspool.demo.tool_calls import AgentTask, SimulatedCall, ToolSimulator, new_agent_task, shell, todos
+from unspool.demo.tool_calls import AgentCall, SimulatedCall, ToolSimulator, new_agent_task, shell, todos
 
 OPUS, SONNET, HAIKU = "claude-opus-4-5-20251101", "claude-sonnet-4-5-20250929", "claude-haiku-4-5-20251001"
 
@@ -79,7 +79,7 @@ def amounts(tools: ToolSimulator, *, titled: list[SimulatedProgram]) -> Simulate
     for other, words in zip(titled, ("Plain-text ledger overview", "Overflow of balances"), strict=True):
         _title(run, words, other)
     # An agent whose request only fills the cache.
-    run.start_agent(AgentTask("a7c31d9", "Explore", "", "Warmup"), model=HAIKU).inject_user_line("Warmup")
+    run.start_agent(AgentCall("a7c31d9", "Explore", "", "Warmup"), model=HAIKU).inject_user_line("Warmup")
     run.prompt("Amounts like 1,234.50 and 1.234,50 should both be read.")
     run.answer(
         "I'll read the parser and see who uses it.",
@@ -188,7 +188,7 @@ def _title(run: SimulatedProgram, words: str, described: SimulatedProgram, *, to
 def _fork(run: SimulatedProgram, agent: str, prompt: str, answer: str) -> None:
     """Write an agent that Claude Code starts itself and that continues the session's conversation."""
     # Its first parent is a line of the session, so it is not in the agent's file.
-    fork = run.start_agent(AgentTask(agent, "fork", "", prompt))
+    fork = run.start_agent(AgentCall(agent, "fork", "", prompt))
     fork.writer.parent = run.writer.parent
     fork.inject_user_line(prompt)
     fork.answer(answer)

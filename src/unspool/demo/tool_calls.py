@@ -210,7 +210,7 @@ def hunks(before: str, after: str) -> list[Json]:
     return patches
 
 
-class AgentTask(msgspec.Struct, frozen=True):
+class AgentCall(msgspec.Struct, frozen=True):
     """What an agent is to do, and the call that starts it."""
 
     agent: str
@@ -232,14 +232,14 @@ class AgentTask(msgspec.Struct, frozen=True):
         return tool_use(self.tool, id=self.call, description=self.about, prompt=self.prompt, subagent_type=self.kind)
 
 
-def new_agent_task(run: SimulatedProgram, kind: str, about: str, prompt: str) -> AgentTask:
+def new_agent_task(run: SimulatedProgram, kind: str, about: str, prompt: str) -> AgentCall:
     """Return the task of an agent; the length of its id depends on the version."""
     call, number = run.writer.ids.tool(), run.writer.ids.uuid().replace("-", "")
     # Ids of agents: eight digits, from 2.0.60 `a` and six, from 2.1.70 `a` and sixteen.
     agent = f"a{number[:16]}" if run.is_at_least(2, 1, 70) else f"a{number[:6]}"
     if not run.is_at_least(2, 0, 60):
         agent = number[:8]
-    return AgentTask(agent, kind, about, prompt, call, "Agent" if run.is_at_least(2, 1, 63) else "Task")
+    return AgentCall(agent, kind, about, prompt, call, "Agent" if run.is_at_least(2, 1, 63) else "Task")
 
 
 def agent_result(agent: SimulatedAgent, words: str) -> SimulatedCall:

@@ -25,7 +25,7 @@ MARKER = ".unspool-demo"
 _MARKER_TEXT = b"Written by `unspool demo`: nothing in here happened, and it may be written again at any time.\n"
 
 
-class Summary(msgspec.Struct, frozen=True):
+class DemoSummary(msgspec.Struct, frozen=True):
     """How many sessions, agents, files and bytes were written."""
 
     sessions: int
@@ -34,7 +34,7 @@ class Summary(msgspec.Struct, frozen=True):
     bytes: int
 
 
-def write_demo(folder: Path, now: datetime | None = None) -> Summary:
+def write_demo(folder: Path, now: datetime | None = None) -> DemoSummary:
     """Write the demo; the folder becomes a config folder.
 
     Without `now` all dates are the demo's own. With it they are moved by whole days, the newest to the day before
@@ -57,7 +57,7 @@ def write_demo(folder: Path, now: datetime | None = None) -> Summary:
         _set_time(folder / place, newest)
     agents = [file for file in files if Path(file.place).match("agent-*.jsonl")]
     sessions = [file for file in files if Path(file.place).match("projects/*/*.jsonl") and file not in agents]
-    return Summary(len(sessions), len(agents), len(files), sum(len(file.data) for file in files))
+    return DemoSummary(len(sessions), len(agents), len(files), sum(len(file.data) for file in files))
 
 
 def contents(now: datetime | None = None) -> list[File]:

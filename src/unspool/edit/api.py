@@ -27,7 +27,7 @@ import msgspec
 
 from unspool.edit.apply import journal, recovery, transaction
 from unspool.edit.apply.journal import Journal
-from unspool.edit.apply.transaction import FileChange
+from unspool.edit.apply.transaction import FileOperation
 from unspool.edit.planning.draft import relink_appended
 from unspool.edit.planning.plan import EditIds, EditPlan, Fork, Move, Operation
 from unspool.edit.planning.planner import PreparedEdit, prepare_edit
@@ -272,19 +272,19 @@ def _begins_with(path: Path, data: bytes) -> bool:
     return at >= len(data)
 
 
-def _list_file_changes(planned: Planned) -> list[FileChange]:
+def _list_file_changes(planned: Planned) -> list[FileOperation]:
     plan, path = planned.plan, planned.session.path
     side_files = (planned.prepared, planned.files, planned.destination, planned.seed)
     if not plan.in_place:
         return [
             *copy_side_files(*side_files),
-            FileChange("create", planned.destination.path, data=plan.data, decides=True),
+            FileOperation("create", planned.destination.path, data=plan.data, decides=True),
         ]
     base = planned.prepared.source.data
     adapt_appended = partial(relink_appended, kept_ancestors=plan.kept_ancestors)
     if plan.operation != "move":
-        return [FileChange("replace", path, data=plan.data, base=base, adapt_appended=adapt_appended, decides=True)]
-    own = FileChange(
+        return [FileOperation("replace", path, data=plan.data, base=base, adapt_appended=adapt_appended, decides=True)]
+    own = FileOperation(
         "move",
         path,
         data=plan.data if plan.data != base else None,

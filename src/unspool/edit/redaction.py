@@ -28,7 +28,7 @@ from unspool.display import amount
 from unspool.edit.api import Planned, check_source, edit_as_json
 from unspool.edit.apply import journal, recovery, transaction
 from unspool.edit.apply.journal import Journal
-from unspool.edit.apply.transaction import FileChange
+from unspool.edit.apply.transaction import FileOperation
 from unspool.edit.planning.draft import relink_appended
 from unspool.edit.planning.plan import EditIds, Redact
 from unspool.edit.planning.planner import prepare_edit
@@ -72,7 +72,7 @@ class RedactionPlan(NamedTuple):
 
     planned: Planned
     removal: TextRemoval
-    changes: list[FileChange]
+    changes: list[FileOperation]
     """All files that change; the last one decides."""
     found: dict[str, int]
     """The secrets that were found, by kind."""
@@ -302,18 +302,18 @@ def _find_whole_files(files: SessionFiles, lines: list[Entry]) -> frozenset[str]
 
 def _list_changes(
     planned: Planned, removal: TextRemoval, whole_files: frozenset[str], cwds: frozenset[str]
-) -> Iterator[FileChange]:
+) -> Iterator[FileOperation]:
     changes = []
     id = planned.session.path.stem
     for file in planned.files.files:
         before = read_file(file.path)
         after, adapt = _clean_side_file(file, before, removal, id, whole=str(file.path) in whole_files, cwds=cwds)
         if after != before:
-            changes.append(FileChange("replace", file.path, data=after, base=before, adapt_appended=adapt))
+            changes.append(FileOperation("replace", file.path, data=after, base=before, adapt_appended=adapt))
     plan = planned.plan
     if plan.data != planned.prepared.source.data:
         changes.append(
-            FileChange(
+            FileOperation(
                 "replace",
                 planned.session.path,
                 data=plan.data,

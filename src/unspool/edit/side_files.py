@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from unspool.edit.apply.transaction import FileChange
+from unspool.edit.apply.transaction import FileOperation
 from unspool.edit.planning import ids
 from unspool.edit.planning.ids import IdMap
 from unspool.edit.planning.planner import PreparedEdit
@@ -188,7 +188,7 @@ def complete_id_map(id_map: IdMap, files: SessionFiles, destination: Destination
 
 def copy_side_files(
     prepared: PreparedEdit, files: SessionFiles, destination: Destination, seed: bytes
-) -> Iterator[FileChange]:
+) -> Iterator[FileOperation]:
     """Yield the side files of a new session."""
     id_map = prepared.plan.id_map
     assert id_map is not None
@@ -202,14 +202,14 @@ def copy_side_files(
         target = _target_path(file, files, destination, id_map)
         if file.role in ("agent", "lines"):
             data = ids.rewrite_agent_lines(read_agent_lines(file.path, id_map.source), id_map, seed)
-            yield FileChange("create", target, data=data)
+            yield FileOperation("create", target, data=data)
         else:
-            yield FileChange("create", target, source=file.path)
+            yield FileOperation("create", target, source=file.path)
 
 
 def move_side_files(
     prepared: PreparedEdit, files: SessionFiles, destination: Destination, seed: bytes
-) -> Iterator[FileChange]:
+) -> Iterator[FileOperation]:
     """Yield what happens to the side files when a session moves to another project: those in the project move too."""
     id_map = prepared.plan.id_map
     assert id_map is not None
@@ -220,10 +220,10 @@ def move_side_files(
         target = destination.path.parent / file.path.relative_to(project)
         if file.role in ("agent", "lines"):
             text = parse_session_text(file.path.stem, read_file(file.path))
-            yield FileChange("create", target, data=ids.rewrite_agent_lines(text, id_map, seed))
+            yield FileOperation("create", target, data=ids.rewrite_agent_lines(text, id_map, seed))
         else:
-            yield FileChange("create", target, source=file.path)
-        yield FileChange("remove", file.path)
+            yield FileOperation("create", target, source=file.path)
+        yield FileOperation("remove", file.path)
 
 
 def read_agent_files(files: SessionFiles, session_id: str) -> list[AgentFile]:
@@ -264,13 +264,13 @@ def _target_path(file: SideFile, files: SessionFiles, destination: Destination, 
     return home / id_map.session / file.path.relative_to(home / id_map.source)
 
 
-def _extend_index(file: SideFile, id_map: IdMap, destination: Destination) -> Iterator[FileChange]:
+def _extend_index(file: SideFile, id_map: IdMap, destination: Destination) -> Iterator[FileOperation]:
     if destination.path.parent != file.path.parent:
         return  # another project has its own index, or none
     document = read_file(file.path)
     data = ids.add_index_entry(document, id_map, str(destination.path), destination.modified)
     if data is not None:
-        yield FileChange("replace", file.path, data=data, base=document)
+        yield FileOperation("replace", file.path, data=data, base=document)
 
 
 def _find_removed_agents(prepared: PreparedEdit, files: SessionFiles) -> set[Path]:

@@ -30,7 +30,7 @@ from unspool.insights.queries import ALL_ROWS, InsightScope, build_joint_query, 
 from unspool.redact import DEFAULT_OPTIONS, Redactor
 from unspool.store import PriceLookup, StoreAccess
 from unspool.store.columns import sql_literal
-from unspool.store.search import Failure, describe_failure, group_failures
+from unspool.store.search import SessionFailure, describe_failure, group_failures
 
 if TYPE_CHECKING:
     from unspool.store.sql import SqlEngine
@@ -138,10 +138,12 @@ def _group_failed_calls(rows: Sequence[Json]) -> tuple[list[Json], int]:
     return kinds, len(rows) - len(failed)
 
 
-def _failure_of(row: Json) -> Failure:
+def _failure_of(row: Json) -> SessionFailure:
     line = row["line"]
     words = describe_failure(row["words"] or "")
-    return Failure(line["session_id"], line["agent_id"], None, line["offset"], line["time"], row["tool"] or "", words)
+    return SessionFailure(
+        line["session_id"], line["agent_id"], None, line["offset"], line["time"], row["tool"] or "", words
+    )
 
 
 def _sort_suggestions(suggestions: Iterable[Suggestion]) -> list[Suggestion]:

@@ -35,7 +35,7 @@ from unspool.files import (
     write_atomically,
 )
 from unspool.format import DECODE_ERRORS, encode_json
-from unspool.other_agents.recognition import FOLDER, AgentFile, AgentFolder, find_files
+from unspool.other_agents.recognition import FOLDER, AgentFolder, OtherAgentFile, find_files
 from unspool.other_agents.translate import (
     CodexTranslator,
     GeminiTranslator,
@@ -174,7 +174,7 @@ class Mirror:
             with suppress(FileNotFoundError):
                 (self.root / entry.target).unlink()
 
-    def _translate_file(self, file: AgentFile, stamp: list[int]) -> None:
+    def _translate_file(self, file: OtherAgentFile, stamp: list[int]) -> None:
         path = str(file.path)
         entry = self._state.files.setdefault(path, MirroredFile())
         entry.stamp, entry.reason = stamp, ""
@@ -189,7 +189,7 @@ class Mirror:
         except UnspoolError as error:
             entry.reason = error.reason or error.message
 
-    def _new_translator(self, file: AgentFile) -> SessionTranslator:
+    def _new_translator(self, file: OtherAgentFile) -> SessionTranslator:
         translator = _TRANSLATORS[self._agent.program]()
         translator.session_id = file.session_id
         if self._agent.program == "gemini":
@@ -197,7 +197,7 @@ class Mirror:
         translator.session_id = translator.session_id or make_digest(str(file.path))[:32]
         return translator
 
-    def _translate_lines(self, file: AgentFile, entry: MirroredFile) -> None:
+    def _translate_lines(self, file: OtherAgentFile, entry: MirroredFile) -> None:
         """Translate what is new in a file of lines."""
         with open_regular(file.path) as source:
             change = detect_change(source, entry.position)

@@ -44,7 +44,7 @@ _ID = re.compile(rf"{_UUID}(?=\.jsonl)")
 _MAX_FILES = 200_000
 
 
-class AgentFile(NamedTuple):
+class OtherAgentFile(NamedTuple):
     """A file of sessions."""
 
     path: Path
@@ -123,11 +123,11 @@ def _holds(program: str, root: Path, names: frozenset[str]) -> bool:
     return next(find_files(AgentFolder(program, root)), None) is not None
 
 
-def find_files(folder: AgentFolder, unreadable: list[tuple[Path, str]] | None = None) -> Iterator[AgentFile]:
+def find_files(folder: AgentFolder, unreadable: list[tuple[Path, str]] | None = None) -> Iterator[OtherAgentFile]:
     """Yield the session files of a folder. What cannot be listed is added to `unreadable`, with the reason."""
     program, root = folder
     if _list(root) is None:
-        yield AgentFile(root, _id_of(root.name))
+        yield OtherAgentFile(root, _id_of(root.name))
         return
     walks = {
         "codex": ((("sessions",), _DIGITS, 3, _ROLLOUT), (("archived_sessions",), None, 0, _ROLLOUT),
@@ -139,7 +139,7 @@ def find_files(folder: AgentFolder, unreadable: list[tuple[Path, str]] | None = 
     found = 0
     for inner, folders, depth, files in walks[program]:
         for path in _walk(root.joinpath(*inner), folders, depth, files, unreadable):
-            yield AgentFile(path, _id_of(path.name))
+            yield OtherAgentFile(path, _id_of(path.name))
             found += 1
             if found >= _MAX_FILES:
                 if unreadable is not None:

@@ -32,7 +32,7 @@ REMAINDER = "not in the file (remainder: system prompt, tools, earlier context)"
 _MAX_FILES = 12
 
 
-class BilledRequest(msgspec.Struct, frozen=True):
+class ChartRequest(msgspec.Struct, frozen=True):
     """One response of the API, where it begins, and what it cost in micro-dollars."""
 
     offset: int
@@ -119,7 +119,7 @@ class ContextChart(msgspec.Struct, frozen=True):
         return self.columns[-1].spent if self.columns else 0
 
 
-def bill_requests(index: SessionIndex, own_prices: Sequence[Price] = ()) -> list[BilledRequest]:
+def bill_requests(index: SessionIndex, own_prices: Sequence[Price] = ()) -> list[ChartRequest]:
     """Return every request of a file once, in file order, without those that are only reported by agents' progress."""
     prices = PriceLookup(own_prices)
     bills = []
@@ -131,11 +131,11 @@ def bill_requests(index: SessionIndex, own_prices: Sequence[Price] = ()) -> list
         bill = bill_responses((response,), listed)
         is_long = listed is not None and listed.long is not None and response.prompt > LONG_PROMPT_TOKENS
         estimates = (bill.estimated_output_tokens, bill.estimated_cost_micros)
-        bills.append(BilledRequest(offset, response, bill.cost_micros, listed is not None, *estimates, is_long))
+        bills.append(ChartRequest(offset, response, bill.cost_micros, listed is not None, *estimates, is_long))
     return sorted(bills, key=lambda bill: bill.offset)
 
 
-def build_chart(index: SessionIndex, bills: Sequence[BilledRequest]) -> ContextChart:
+def build_chart(index: SessionIndex, bills: Sequence[ChartRequest]) -> ContextChart:
     """Return the chart of a session."""
     own = [bill for bill in bills if not (index.is_main and bill.response.sidechain)]
     compacted = [compaction.offset for turn in index.turns for compaction in turn.compacted]
@@ -171,7 +171,7 @@ def build_chart(index: SessionIndex, bills: Sequence[BilledRequest]) -> ContextC
     return ContextChart(tuple(columns), tuple(markers), len(own), estimate_context_shares(index, own))
 
 
-def _context_limits(index: SessionIndex, own: Sequence[BilledRequest]) -> dict[str, int]:
+def _context_limits(index: SessionIndex, own: Sequence[ChartRequest]) -> dict[str, int]:
     """Return the context windows of models: as Claude Code recorded them, else as `graph` knows them."""
     limits: dict[str, int] = {}
     for model in {bill.response.model or "" for bill in own}:
@@ -183,7 +183,7 @@ def _context_limits(index: SessionIndex, own: Sequence[BilledRequest]) -> dict[s
     return limits
 
 
-def _explain_misses(own: Sequence[BilledRequest], compacted: Sequence[int]) -> dict[int, str]:
+def _explain_misses(own: Sequence[ChartRequest], compacted: Sequence[int]) -> dict[int, str]:
     """Return why requests missed the cache, by their offsets (rule 3)."""
     reasons: dict[int, str] = {}
     for before, bill in pairwise(own):
@@ -212,7 +212,7 @@ def _find_markers(index: SessionIndex, starts: Sequence[int], compacted: Sequenc
     return sorted(markers, key=lambda marker: (marker.column, marker.kind))
 
 
-def estimate_context_shares(index: SessionIndex, own: Sequence[BilledRequest]) -> ContextShares:
+def estimate_context_shares(index: SessionIndex, own: Sequence[ChartRequest]) -> ContextShares:
     """Estimate what fills the context now, by category and by file (rule 4)."""
     if not own:
         return ContextShares()

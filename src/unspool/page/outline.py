@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from unspool.format import elapsed_time, parse_local_time
-from unspool.page.chart import BilledRequest
+from unspool.page.chart import ChartRequest
 from unspool.page.index import IndexedCompaction, SessionIndex
 from unspool.prices import UsageTotals
 
@@ -141,7 +141,7 @@ def build_outline(view: PageView) -> SessionOutline:
     return SessionOutline(head, _build_turns(index, bills))
 
 
-def _build_turns(index: SessionIndex, bills: Sequence[BilledRequest]) -> tuple[OutlineTurn, ...]:
+def _build_turns(index: SessionIndex, bills: Sequence[ChartRequest]) -> tuple[OutlineTurn, ...]:
     costs, outputs = Counter[int](), Counter[int]()
     for bill in bills:
         number = index.turn_at(bill.offset)
@@ -182,7 +182,7 @@ def _build_turns(index: SessionIndex, bills: Sequence[BilledRequest]) -> tuple[O
     return tuple(turns)
 
 
-def _add_up(bills: Sequence[BilledRequest]) -> UsageTotals:
+def _add_up(bills: Sequence[ChartRequest]) -> UsageTotals:
     """Return tokens and cost of all requests."""
     names = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h", "web_searches")
     # Not `prices.cost.total`: it looks up each price again, and this runs whenever a followed session has grown.

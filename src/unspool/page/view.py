@@ -21,7 +21,7 @@ from unspool.export import Depth
 from unspool.format import Entry, Item, ToolResult, User, decode
 from unspool.home import Session
 from unspool.page.agents import AgentReader
-from unspool.page.chart import BilledRequest, ContextChart, bill_requests, build_chart
+from unspool.page.chart import ChartRequest, ContextChart, bill_requests, build_chart
 from unspool.page.images import ImageBytes, find_image
 from unspool.page.index import RelatedCalls, SessionIndex
 from unspool.page.index_cache import pack_index, unpack_index
@@ -95,7 +95,7 @@ class PageView:
         self.index, self._position = index, position
         self.sections = SectionReader(self.lines, index, self.prefix, self.agent_of)
         self.agents = AgentReader(self)
-        self._bills: tuple[int, list[BilledRequest]] | None = None
+        self._bills: tuple[int, list[ChartRequest]] | None = None
         self._outline: tuple[int, SessionOutline] | None = None
         self._related: tuple[int, RelatedCalls] | None = None
         # Hashes of the rows that may still change, by their keys.
@@ -190,7 +190,7 @@ class PageView:
     # what there is
 
     @property
-    def bills(self) -> list[BilledRequest]:
+    def bills(self) -> list[ChartRequest]:
         """Every request of the file, each once."""
         if self._bills is None or self._bills[0] != self.index.end:
             self._bills = (self.index.end, bill_requests(self.index, self._prices))

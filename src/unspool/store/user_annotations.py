@@ -30,7 +30,7 @@ MAX_QUERY_LENGTH: Final = 4000
 _MAX_BYTES: Final = 200_000_000
 
 
-class Annotation(NamedTuple):
+class SessionAnnotation(NamedTuple):
     """What the user added to a session."""
 
     starred: bool = False
@@ -45,17 +45,17 @@ class Annotation(NamedTuple):
 class Annotations(NamedTuple):
     """Everything in the file."""
 
-    sessions: dict[str, Annotation]
+    sessions: dict[str, SessionAnnotation]
     """By session id."""
     filters: dict[str, str]
     """Saved filters: the query of the list of sessions, by name."""
 
-    def of(self, session_id: str) -> Annotation:
+    def of(self, session_id: str) -> SessionAnnotation:
         """Return what was added to a session."""
         return self.sessions.get(session_id, _NOTHING)
 
 
-_NOTHING: Final = Annotation()
+_NOTHING: Final = SessionAnnotation()
 
 
 def file_stamp(folder: Path) -> tuple[int, ...] | None:
@@ -69,7 +69,7 @@ def file_stamp(folder: Path) -> tuple[int, ...] | None:
 
 def read_annotations(folder: Path) -> Annotations:
     """Return what the user added to sessions; nothing if there is no file."""
-    sessions: dict[str, Annotation] = {}
+    sessions: dict[str, SessionAnnotation] = {}
     filters: dict[str, str] = {}
     for value in (value for _, value in _read_lines(folder) if value is not None):
         match value:
@@ -91,8 +91,8 @@ def parse_tags(text: str) -> tuple[str, ...]:
 
 
 def change_annotation(
-    folder: Path, session_id: str, change: Callable[[Annotation], Annotation], changed_at: str
-) -> Annotation:
+    folder: Path, session_id: str, change: Callable[[SessionAnnotation], SessionAnnotation], changed_at: str
+) -> SessionAnnotation:
     """Change what the user added to a session, and return it as it is now."""
     changed = _NOTHING
 
@@ -118,7 +118,7 @@ def save_filter(folder: Path, name: str, query: str, changed_at: str) -> None:
     _rewrite_line(folder, "filter", name, lambda value: None if new is None else {**value, **new})
 
 
-def _check(given: Annotation) -> None:
+def _check(given: SessionAnnotation) -> None:
     if len(given.tags) > MAX_TAGS or any(len(tag) > MAX_TAG_LENGTH for tag in given.tags):
         hint = f"use at most {MAX_TAGS} tags of {MAX_TAG_LENGTH} characters"
         raise UsageError("too many tags, or a tag that is too long", hint=hint)
@@ -126,11 +126,13 @@ def _check(given: Annotation) -> None:
         raise UsageError("the note is too long", hint=f"use at most {MAX_NOTE_LENGTH:,} characters")
 
 
-def _parse(value: dict[str, Any]) -> Annotation:
+def _parse(value: dict[str, Any]) -> SessionAnnotation:
     """Return the annotation that a line has, whatever its fields are."""
     tags, note = value.get("tags"), value.get("note")
     named = tuple(tag for tag in tags if isinstance(tag, str) and tag) if isinstance(tags, list) else ()
-    return Annotation(value.get("starred") is True, tuple(dict.fromkeys(named)), note if isinstance(note, str) else "")
+    return SessionAnnotation(
+        value.get("starred") is True, tuple(dict.fromkeys(named)), note if isinstance(note, str) else ""
+    )
 
 
 def _read_lines(folder: Path) -> list[tuple[bytes, dict[str, Any] | None]]:

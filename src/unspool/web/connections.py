@@ -40,7 +40,7 @@ _BUSY: Final = (
 )
 
 
-class Phase(enum.IntEnum):
+class ConnectionPhase(enum.IntEnum):
     """What a connection waits for. A new connection takes the place of one in the first of these phases."""
 
     HEADERS = 0
@@ -52,10 +52,10 @@ class Phase(enum.IntEnum):
 
 
 _DEADLINES: Final = {
-    Phase.HEADERS: HEADER_SECONDS,
-    Phase.IDLE: float(IDLE_SECONDS),
-    Phase.BODY: BODY_SECONDS,
-    Phase.STALLED: STALLED_SECONDS,
+    ConnectionPhase.HEADERS: HEADER_SECONDS,
+    ConnectionPhase.IDLE: float(IDLE_SECONDS),
+    ConnectionPhase.BODY: BODY_SECONDS,
+    ConnectionPhase.STALLED: STALLED_SECONDS,
 }
 
 
@@ -84,7 +84,7 @@ class LimitedProtocol(H11Protocol):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.phase = Phase.HEADERS
+        self.phase = ConnectionPhase.HEADERS
         self.since = self.loop.time()
         """When the phase began."""
         self.is_aborted = False
@@ -94,14 +94,14 @@ class LimitedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, in place of another if there are too many."""
         super().connection_made(transport)
-        self._start_phase(Phase.HEADERS)
+        self._start_phase(ConnectionPhase.HEADERS)
         others = [one for one in self.connections if isinstance(one, LimitedProtocol) and one is not self]
         others = [one for one in others if not one.is_aborted]
         if len(others) < connection_limit():
             return
         # One that closes may still wait for its client to read: it goes first.
         oldest = min(others, key=lambda one: (not one.transport.is_closing(), one.phase, one.since))
-        if oldest.phase is Phase.ANSWER and not oldest.transport.is_closing():
+        if oldest.phase is ConnectionPhase.ANSWER and not oldest.transport.is_closing():
             transport.write(_BUSY)
             transport.close()
         else:
@@ -149,17 +149,17 @@ class LimitedProtocol(H11Protocol):
         if phase is not self.phase and not self.transport.is_closing():
             self._start_phase(phase)
 
-    def _find_phase(self) -> Phase:
+    def _find_phase(self) -> ConnectionPhase:
         if self._is_stalled:
-            return Phase.STALLED
+            return ConnectionPhase.STALLED
         if self.conn.their_state is h11.SEND_BODY:
-            return Phase.BODY
+            return ConnectionPhase.BODY
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request, whatever uvicorn's types say
         if cycle is not None and not cycle.response_complete:
-            return Phase.ANSWER
-        return Phase.HEADERS if cycle is None or self.conn.trailing_data[0] else Phase.IDLE
+            return ConnectionPhase.ANSWER
+        return ConnectionPhase.HEADERS if cycle is None or self.conn.trailing_data[0] else ConnectionPhase.IDLE
 
-    def _start_phase(self, phase: Phase) -> None:
+    def _start_phase(self, phase: ConnectionPhase) -> None:
         self._cancel_timer()
         self.phase, self.since = phase, self.loop.time()
         if phase in _DEADLINES:

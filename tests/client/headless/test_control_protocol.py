@@ -11,8 +11,8 @@ from unspool.client.headless.control_protocol import (
     ControlRequest,
     ControlResponse,
     InvalidInput,
+    PromptMessage,
     RemoteUser,
-    UserMessage,
     parse_line,
 )
 from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserQuestion
@@ -30,7 +30,7 @@ RULING = RuleDecision(behaviour="ask", why="no rule", suggestions=("Bash(rm:*)",
 
 def test_messages_and_requests_are_understood() -> None:
     said = {"type": "user", "message": {"role": "user", "content": [{"type": "text", "text": "hi"}]}, "uuid": "u"}
-    assert parse_line(json.dumps(said).encode()) == UserMessage([{"type": "text", "text": "hi"}], "u")
+    assert parse_line(json.dumps(said).encode()) == PromptMessage([{"type": "text", "text": "hi"}], "u")
     asked = {"type": "control_request", "request_id": "1", "request": {"subtype": "interrupt"}}
     assert parse_line(json.dumps(asked).encode()) == ControlRequest("1", "interrupt", {"subtype": "interrupt"})
     assert parse_line(b"\n") is None
@@ -40,7 +40,7 @@ def test_messages_and_requests_are_understood() -> None:
 @given(st.binary(max_size=40) | anything.map(lambda value: json.dumps(value).encode()))
 def test_whatever_a_line_is_it_is_heard(line: bytes) -> None:
     assert parse_line(line) is None or isinstance(
-        parse_line(line), UserMessage | ControlRequest | ControlResponse | InvalidInput
+        parse_line(line), PromptMessage | ControlRequest | ControlResponse | InvalidInput
     )
 
 

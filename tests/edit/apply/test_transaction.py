@@ -15,7 +15,7 @@ import pytest
 
 from unspool.edit.apply.journal import Journal, lock_edits, read_journals
 from unspool.edit.apply.recovery import recover
-from unspool.edit.apply.transaction import FileChange, apply, old_path, temporary_path
+from unspool.edit.apply.transaction import FileOperation, apply, old_path, temporary_path
 from unspool.errors import Refused
 
 OLD, NEW = b'{"a":1}\n{"a":2}\n', b'{"a":2}\n'
@@ -49,7 +49,7 @@ class Place:
         self.path.write_bytes(OLD)
         self.calls = 0
 
-    def change(self, file: BinaryIO, at_last: Callable[[], None], *, target: Path | None = None) -> FileChange:
+    def change(self, file: BinaryIO, at_last: Callable[[], None], *, target: Path | None = None) -> FileOperation:
         def adapt_appended(data: bytes) -> bytes:
             self.calls += 1
             if self.calls < ROUNDS:
@@ -60,7 +60,7 @@ class Place:
             return data
 
         kind = "move" if target else "replace"
-        return FileChange(kind, self.path, NEW, base=OLD, target=target, adapt_appended=adapt_appended, decides=True)
+        return FileOperation(kind, self.path, NEW, base=OLD, target=target, adapt_appended=adapt_appended, decides=True)
 
     def apply(self, at_last: Callable[[], None], *, target: Path | None = None) -> None:
         journal = Journal("e1", "trim", "s", "s", str(self.path), "", "applying", (), within=str(self.path.parent))
@@ -171,6 +171,8 @@ def test_a_line_of_a_process_that_opened_the_file_before_the_rename_is_kept(plac
         assert writer.stdout is not None
         writer.stdout.readline()
         with lock_edits(place.own):
-            apply(place.own, journal, [FileChange("replace", place.path, NEW, base=OLD, decides=True)], lambda _: None)
+            apply(
+                place.own, journal, [FileOperation("replace", place.path, NEW, base=OLD, decides=True)], lambda _: None
+            )
     assert place.path.read_bytes() == NEW + b'{"slow":1}\n'
     assert (place.states(), place.leftovers()) == (["done"], [])

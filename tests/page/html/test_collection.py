@@ -13,7 +13,7 @@ import unspool
 from unspool.demo import write_demo
 from unspool.errors import Refused
 from unspool.page.html import CollectedSession, write_collection
-from unspool.page.html.collection import INDEX_FILE, PAGES_FILE, PAGES_FOLDER, CollectionReport
+from unspool.page.html.collection import INDEX_FILE, PAGES_FILE, PAGES_FOLDER, WrittenPages
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def config(tmp_path: Path) -> Path:
     return tmp_path / "claude"
 
 
-def export(config: Path, folder: Path) -> CollectionReport:
+def export(config: Path, folder: Path) -> WrittenPages:
     sessions = [
         CollectedSession(session, session.title, session.project, None, session.facts.last, len(session.turns), 0)
         for session in unspool.open(config).sessions()

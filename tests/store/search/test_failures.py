@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.store.search.failures import Failure, describe_failure, group_failures, reduce_failure
+from unspool.store.search.failures import SessionFailure, describe_failure, group_failures, reduce_failure
 
 
-def failure(text: str, session: str = "a", tool: str | None = "Bash", time: int = 1) -> Failure:
-    return Failure(session, None, "p", 0, time, tool, describe_failure(text))
+def failure(text: str, session: str = "a", tool: str | None = "Bash", time: int = 1) -> SessionFailure:
+    return SessionFailure(session, None, "p", 0, time, tool, describe_failure(text))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType, field
 from unspool.cli.documents.base import Counts, JsonDocument, JsonListDocument, JsonObject
 
 
-class SessionHead(JsonDocument):
+class SessionFields(JsonDocument):
     """What a document says of its session."""
 
     session_id: str
@@ -107,7 +107,7 @@ class ShowAgent(JsonObject):
     """Its file."""
 
 
-class ShowDocument(SessionHead):
+class ShowDocument(SessionFields):
     """A session."""
 
     turn_count: int
@@ -371,7 +371,7 @@ class ExportCompaction(JsonObject):
     """Deprecated: `time`."""
 
 
-class ExportDocument(SessionHead):
+class ExportDocument(SessionFields):
     """A session as data (`export --json`)."""
 
     turns: list[ExportTurn]

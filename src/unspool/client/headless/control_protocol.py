@@ -34,7 +34,7 @@ _MAX_DESCRIBED_LINES = 200
 """Of a change; all of it is in `file_change`."""
 
 
-class UserMessage(NamedTuple):
+class PromptMessage(NamedTuple):
     """A prompt from the program."""
 
     content: str | list[Json]
@@ -63,7 +63,7 @@ class InvalidInput(NamedTuple):
     reason: str
 
 
-InputMessage: TypeAlias = UserMessage | ControlRequest | ControlResponse | InvalidInput
+InputMessage: TypeAlias = PromptMessage | ControlRequest | ControlResponse | InvalidInput
 
 
 def parse_line(line: bytes) -> InputMessage | None:
@@ -93,7 +93,7 @@ def parse_line(line: bytes) -> InputMessage | None:
             return InvalidInput("expected an object with a `type`")
 
 
-def _parse_prompt(content: str | list[Any], value: Json) -> UserMessage | InvalidInput:
+def _parse_prompt(content: str | list[Any], value: Json) -> PromptMessage | InvalidInput:
     if isinstance(content, list) and not all(isinstance(block, dict) and "type" in block for block in content):
         return InvalidInput("the content of a message must be a string or a list of blocks")
     if not content or (isinstance(content, str) and not content.strip()):
@@ -101,7 +101,7 @@ def _parse_prompt(content: str | list[Any], value: Json) -> UserMessage | Invali
     uuid = value.get("uuid")
     if value.get("client_composed") is True and isinstance(content, str):
         content = [{"type": "text", "text": content}]  # to be sent as it is: no command, no `@file`
-    return UserMessage(content, uuid if isinstance(uuid, str) else None)
+    return PromptMessage(content, uuid if isinstance(uuid, str) else None)
 
 
 def success_response(id: str, response: Json | None = None) -> Json:

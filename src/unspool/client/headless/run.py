@@ -58,7 +58,7 @@ class HeadlessRun:
         self._ended: events.TurnEnded | None = None
         self._signal: int | None = None
         self._is_running = False
-        self._prompts: asyncio.Queue[control_protocol.UserMessage | None] = asyncio.Queue()
+        self._prompts: asyncio.Queue[control_protocol.PromptMessage | None] = asyncio.Queue()
         """Prompts that wait for their turn; None: no more will come."""
         self._starting: asyncio.Future[None] | None = None
         """The wait for MCP servers."""
@@ -171,9 +171,9 @@ class HeadlessRun:
         async for message in messages:
             match message:
                 # A text that comes during a turn reaches the model at its next step, as in a terminal.
-                case control_protocol.UserMessage(content=str(text)) if self._is_running:
+                case control_protocol.PromptMessage(content=str(text)) if self._is_running:
                     self._chat.steer(text)
-                case control_protocol.UserMessage():
+                case control_protocol.PromptMessage():
                     self._prompts.put_nowait(message)
                 case control_protocol.ControlRequest(subtype="mcp_reconnect" | "mcp_toggle" | "stop_task" as subtype):
                     # In a task of its own: a server inside the program answers through this very loop.

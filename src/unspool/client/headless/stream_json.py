@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from unspool.client import events
-from unspool.client.hooks.registry import HookProgress
+from unspool.client.hooks.registry import HookCallProgress
 from unspool.client.tool_result import Json
 from unspool.graph.context import context_window
 
@@ -237,7 +237,7 @@ def init_object(session_id: str, new_id: str, **facts: object) -> Json:
 
 
 def hook_objects(
-    progress: HookProgress, session_id: str, new_id: Callable[[], str], *, all_events: bool
+    progress: HookCallProgress, session_id: str, new_id: Callable[[], str], *, all_events: bool
 ) -> Iterator[Json]:
     """Yield the object that tells of the begin or the end of a hook's call, if there is one for its event.
 

@@ -26,7 +26,7 @@ _MISPLACED = frozenset({"permissionDecision", "updatedInput", "behavior"})
 """Fields that Claude Code drops in silence where they stand outside of `hookSpecificOutput`."""
 
 
-class PermissionDecision(msgspec.Struct, frozen=True, rename="camel"):
+class PermissionRequestDecision(msgspec.Struct, frozen=True, rename="camel"):
     """The decision of a `PermissionRequest` hook."""
 
     behavior: Literal["allow", "deny"]
@@ -43,7 +43,7 @@ class EventOutput(msgspec.Struct, frozen=True, rename="camel"):
     permission_decision_reason: str | None = None
     updated_input: Json | None = None
     additional_context: str | None = None
-    decision: PermissionDecision | None = None
+    decision: PermissionRequestDecision | None = None
 
 
 class HookAnswer(msgspec.Struct, frozen=True, rename="camel"):

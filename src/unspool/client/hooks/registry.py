@@ -97,7 +97,7 @@ class RegisteredHook(NamedTuple):
         return self.on_failure != "continue" and (self.event in GUARD_EVENTS or self.on_failure is not None)
 
 
-class HookProgress(NamedTuple):
+class HookCallProgress(NamedTuple):
     """The begin or the end of one call of a hook, for observers."""
 
     id: str
@@ -145,7 +145,7 @@ class HookRegistry:
         """What such calls said that nobody has taken."""
         self._is_woken = False
         self._listeners: list[Callable[[], None]] = []
-        self._observers: list[Callable[[HookProgress], None]] = []
+        self._observers: list[Callable[[HookCallProgress], None]] = []
 
     def add(self, hooks: Iterable[RegisteredHook]) -> None:
         """Add hooks: those that a program registers when it connects."""
@@ -182,7 +182,7 @@ class HookRegistry:
         ]
         return _merge(parts)
 
-    def observe(self, observer: Callable[[HookProgress], None]) -> None:
+    def observe(self, observer: Callable[[HookCallProgress], None]) -> None:
         """Call a function whenever the call of a hook of settings begins or ends."""
         self._observers.append(observer)
 
@@ -210,7 +210,7 @@ class HookRegistry:
     async def _call(
         self, registered: RegisteredHook, call: HookCall, name: str, most_seconds: float | None
     ) -> HookReply:
-        progress = HookProgress(self._new_id(), name, registered.event)
+        progress = HookCallProgress(self._new_id(), name, registered.event)
         self._tell_observers(registered, progress)
         try:
             async with asyncio.timeout(most_seconds):
@@ -220,7 +220,7 @@ class HookRegistry:
         self._tell_observers(registered, progress._replace(reply=reply))
         return reply
 
-    def _tell_observers(self, registered: RegisteredHook, progress: HookProgress) -> None:
+    def _tell_observers(self, registered: RegisteredHook, progress: HookCallProgress) -> None:
         for observer in self._observers if registered.is_observed else ():
             observer(progress)
 

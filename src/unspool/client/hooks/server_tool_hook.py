@@ -49,7 +49,9 @@ class ServerToolHook:
         began = time.monotonic()
         try:
             async with asyncio.timeout(self.timeout):
-                result = await self._call_tool(self._server, self._tool, fill_input(self._input, replace_surrogates(call.input)))
+                result = await self._call_tool(
+                    self._server, self._tool, fill_input(self._input, replace_surrogates(call.input))
+                )
             reply = _parse_result(call.event, result)
         except TimeoutError:
             reply = HookReply(failure=f"it did not answer within {self.timeout:g} s", timed_out=True)

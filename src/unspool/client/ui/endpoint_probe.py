@@ -41,7 +41,7 @@ _PROTOCOLS = {
 _MAX_NAMES = 20
 
 
-class Finding(NamedTuple):
+class FeatureFinding(NamedTuple):
     """What was found out about one feature."""
 
     feature: str
@@ -62,7 +62,7 @@ def describe_endpoint(model: Model, name: str) -> Iterator[str]:
     yield f"model: {name}"
 
 
-async def probe_endpoint(model: Model, name: str) -> AsyncGenerator[Finding, None]:
+async def probe_endpoint(model: Model, name: str) -> AsyncGenerator[FeatureFinding, None]:
     """Yield what each feature gives; only the first one, if the endpoint does not answer."""
     plain: Json = {"model": name, "max_tokens": 16, "messages": [{"role": "user", "content": "Say: yes."}]}
     for feature, fields in _FEATURES.items():
@@ -72,12 +72,12 @@ async def probe_endpoint(model: Model, name: str) -> AsyncGenerator[Finding, Non
             if not finding.works:
                 return
             counted = any(isinstance(value, int) and value > 0 for value in response.usage.values())
-            yield Finding(_USAGE, counted, "answers do not say how many tokens they cost")
+            yield FeatureFinding(_USAGE, counted, "answers do not say how many tokens they cost")
     count = await model.count(plain)
-    yield Finding("counting tokens", count.exact, count.why or "")
+    yield FeatureFinding("counting tokens", count.exact, count.why or "")
 
 
-async def find_advice(model: Model, name: str, findings: Iterable[Finding]) -> list[str]:
+async def find_advice(model: Model, name: str, findings: Iterable[FeatureFinding]) -> list[str]:
     """Return lines that say which protocol is spoken, and what to change."""
     connection = model if isinstance(model, Connection) else None
     preset = find_preset(connection.endpoint) if connection else None
@@ -110,16 +110,16 @@ async def _list_models(connection: Connection) -> list[ServedModel]:
         return []
 
 
-async def _try_request(model: Model, feature: str, body: Json) -> tuple[Finding, ApiResponse]:
+async def _try_request(model: Model, feature: str, body: Json) -> tuple[FeatureFinding, ApiResponse]:
     accumulator = ResponseAccumulator()
     try:
         async for event in model.events(body):
             accumulator.add(event)
     except ApiFailed as failed:
-        return Finding(feature, False, failed.message, failed), accumulator.response()
+        return FeatureFinding(feature, False, failed.message, failed), accumulator.response()
     response = accumulator.response()
     if response.broken is not None:
-        return Finding(feature, False, response.broken), response
+        return FeatureFinding(feature, False, response.broken), response
     if feature == _TOOL_CALLS and not any(block.get("type") == "tool_use" for block in response.content):
-        return Finding(feature, False, "the model called no tool, though it had to"), response
-    return Finding(feature, True), response
+        return FeatureFinding(feature, False, "the model called no tool, though it had to"), response
+    return FeatureFinding(feature, True), response

@@ -44,7 +44,7 @@ _MAX_WRITER_WAIT = 2.0
 StepHook: TypeAlias = Callable[[str], None]
 
 
-class FileChange(NamedTuple):
+class FileOperation(NamedTuple):
     """What is to be done to a file."""
 
     kind: str
@@ -60,7 +60,7 @@ class FileChange(NamedTuple):
     decides: bool = False
 
 
-def apply(folder: Path, journal: Journal, changes: Iterable[FileChange], at: StepHook) -> Journal:
+def apply(folder: Path, journal: Journal, changes: Iterable[FileOperation], at: StepHook) -> Journal:
     """Make all changes and return the journal of them; if one fails, all are taken back."""
     # New files first, then the one that decides, then removals (rule 1).
     ordered = sorted(changes, key=lambda change: 1 if change.decides else (2 if change.kind == "remove" else 0))
@@ -100,7 +100,7 @@ def undo(folder: Path, journal: Journal, at: StepHook, *, merge: bool = False) -
     return reverse_all(folder, journal, at)
 
 
-def _write_backups(folder: Path, journal: Journal, changes: list[FileChange], at: StepHook) -> Journal:
+def _write_backups(folder: Path, journal: Journal, changes: list[FileOperation], at: StepHook) -> Journal:
     """Back up what will be changed, and return the journal with what will be done."""
     actions = []
     for number, change in enumerate(changes):
@@ -134,7 +134,7 @@ def _write_backups(folder: Path, journal: Journal, changes: list[FileChange], at
     )
 
 
-def _make_change(folder: Path, journal: Journal, change: FileChange, action: Action) -> Journal:
+def _make_change(folder: Path, journal: Journal, change: FileOperation, action: Action) -> Journal:
     """Make one change; return the journal with how it came out."""
     match change.kind:
         case "create":
@@ -159,7 +159,7 @@ def _make_change(folder: Path, journal: Journal, change: FileChange, action: Act
     return _record(folder, journal, action)
 
 
-def _replace_content(folder: Path, journal: Journal, change: FileChange, action: Action) -> Action:
+def _replace_content(folder: Path, journal: Journal, change: FileOperation, action: Action) -> Action:
     """Give a file the new content, with whatever was appended to it meanwhile."""
     assert change.data is not None
     base = change.base if change.base is not None else b"".join(read_pieces(change.path))

@@ -18,7 +18,7 @@ _MAX_MARKED_CHARACTERS: Final = 2_000
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 
 
-class Replacement(NamedTuple):
+class ReplacedLines(NamedTuple):
     """Lines `old_start` to `old_end` became `new_start` to `new_end`."""
 
     old_start: int
@@ -29,7 +29,7 @@ class Replacement(NamedTuple):
 
 def compare_lines(
     old: Sequence[Hashable], new: Sequence[Hashable], most: int = MAX_COMPARED_LINES
-) -> list[Replacement]:
+) -> list[ReplacedLines]:
     """Return what differs between two lists, in order."""
     start = 0
     shorter = min(len(old), len(new))
@@ -42,11 +42,11 @@ def compare_lines(
     if not middle_old and not middle_new:
         return []
     if not middle_old or not middle_new or max(len(middle_old), len(middle_new)) > most:
-        return [Replacement(start, start + len(middle_old), start, start + len(middle_new))]
+        return [ReplacedLines(start, start + len(middle_old), start, start + len(middle_new))]
     # With `autojunk`: without it many equal lines take a time that grows with the cube of their number.
     codes = SequenceMatcher(None, middle_old, middle_new).get_opcodes()
     return [
-        Replacement(start + old_start, start + old_end, start + new_start, start + new_end)
+        ReplacedLines(start + old_start, start + old_end, start + new_start, start + new_end)
         for tag, old_start, old_end, new_start, new_end in codes
         if tag != "equal"
     ]

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from unspool.page.analysis.file_content import RecordedChange, apply_change
-from unspool.page.analysis.line_diff import Replacement, compare_lines
+from unspool.page.analysis.line_diff import ReplacedLines, compare_lines
 
 MAX_CONTENT_CHARACTERS: Final = 4_000_000
 """Longer files have no net diff."""
@@ -171,7 +171,7 @@ UNENDED: Final = "\n\\ No newline at end of file"
 def _group(tracked: _TrackedFile, context: int) -> Iterator[NetHunk]:
     """Yield the differences between the first and the last content with some lines around them."""
     replacements = compare_lines(tracked.base, tracked.lines)
-    groups: list[list[Replacement]] = []
+    groups: list[list[ReplacedLines]] = []
     for one in replacements:
         if groups and one.old_start - groups[-1][-1].old_end <= 2 * context:
             groups[-1].append(one)
@@ -188,7 +188,7 @@ def _group(tracked: _TrackedFile, context: int) -> Iterator[NetHunk]:
         yield NetHunk(start + (old > 0), old, new_start + (new > 0), new, lines, changes)
 
 
-def _hunk_lines(tracked: _TrackedFile, group: Sequence[Replacement], start: int, end: int) -> Iterator[NetLine]:
+def _hunk_lines(tracked: _TrackedFile, group: Sequence[ReplacedLines], start: int, end: int) -> Iterator[NetLine]:
     at, ahead = start, group[0].new_start - group[0].old_start
     for one in group:
         for number in range(at, one.old_start):

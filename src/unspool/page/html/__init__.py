@@ -10,7 +10,7 @@ from unspool.lazy_door import lazy_door
 if TYPE_CHECKING:
     from unspool.page.html import charts, heat_maps, time_charts
     from unspool.page.html.charts import StackedChart
-    from unspool.page.html.collection import CollectedSession, CollectionReport, write_collection
+    from unspool.page.html.collection import CollectedSession, WrittenPages, write_collection
     from unspool.page.html.diff_rows import DiffRows
     from unspool.page.html.render import (
         PageSurroundings, Renderer, create_environment, preload_templates, session_links,
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from unspool.page.html.standalone import render_standalone
 
 __all__ = [
-    "CollectedSession", "CollectionReport", "DiffRows", "PageSurroundings", "Renderer", "StackedChart", "charts",
-    "create_environment", "heat_maps", "preload_templates", "render_shared", "render_standalone", "session_links",
-    "time_charts", "write_collection",
+    "CollectedSession", "DiffRows", "PageSurroundings", "Renderer", "StackedChart", "WrittenPages", "charts",
+    "create_environment", "heat_maps", "preload_templates", "render_shared", "render_standalone",
+    "session_links", "time_charts", "write_collection",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "charts": "StackedChart",
-    "collection": "CollectedSession CollectionReport write_collection",
+    "collection": "CollectedSession WrittenPages write_collection",
     "diff_rows": "DiffRows",
     "render": "PageSurroundings Renderer create_environment preload_templates session_links",
     "shared_file": "render_shared",

@@ -86,7 +86,7 @@ class _PagesFile(msgspec.Struct):
     pages: list[ExportedPage] = []
 
 
-class CollectionReport(NamedTuple):
+class WrittenPages(NamedTuple):
     """What was done."""
 
     index_page: Path
@@ -103,7 +103,7 @@ def write_collection(
     depth: Depth = Depth.STEPS,
     prices: Sequence[Price] = (),
     on_page: Callable[[], None] = lambda: None,
-) -> CollectionReport:
+) -> WrittenPages:
     """Write a page for each session that has changed, and the index of all pages."""
     known = _prepare_folder(folder)
     plans = _plan_pages(sessions, known, depth)
@@ -129,7 +129,7 @@ def write_collection(
     write_atomically(folder / INDEX_FILE, _render_index(ordered, folder, links).encode())
     # Last: after an interruption the next run writes the pages again that are not in it.
     write_atomically(folder / PAGES_FILE, msgspec.json.format(msgspec.json.encode(_PagesFile(pages=ordered))))
-    return CollectionReport(folder / INDEX_FILE, written, len(plans) - written - len(failed), failed)
+    return WrittenPages(folder / INDEX_FILE, written, len(plans) - written - len(failed), failed)
 
 
 def _prepare_folder(folder: Path) -> dict[str, ExportedPage]:

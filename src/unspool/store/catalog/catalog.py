@@ -45,7 +45,7 @@ from unspool.store.database import STORE, Roots, open_store, translate_errors
 from unspool.store.preferences import Preferences
 from unspool.store.sync.changes import data_version
 from unspool.store.usage.ledger import Ledger
-from unspool.store.user_annotations import Annotation
+from unspool.store.user_annotations import SessionAnnotation
 
 PAGE_ROWS: Final = 200
 """Rows of a page by default."""
@@ -319,7 +319,7 @@ def _merge(copies: list[CatalogRow]) -> CatalogRow:
     )
 
 
-def annotate_sessions(sessions: Iterable[CatalogRow], annotations: Mapping[str, Annotation]) -> list[CatalogRow]:
+def annotate_sessions(sessions: Iterable[CatalogRow], annotations: Mapping[str, SessionAnnotation]) -> list[CatalogRow]:
     """Return sessions with the stars, tags and notes that the user gave them."""
     return [
         replace(session, starred=given.starred, tags=given.tags, note=given.note)

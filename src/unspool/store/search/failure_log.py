@@ -25,7 +25,7 @@ from unspool.paths import project_name
 from unspool.store.access import StoreAccess
 from unspool.store.database import IN_FOLDER, folder_parameters
 from unspool.store.search.corpus import Corpus, CorpusReader, SearchedFile, open_corpus
-from unspool.store.search.failures import Failure, FailureReport, describe_failure, group_failures
+from unspool.store.search.failures import FailureReport, SessionFailure, describe_failure, group_failures
 from unspool.store.search.request import SearchFilters
 from unspool.store.search.results import SearchHit, make_snippet
 from unspool.store.search.search import search_corpora
@@ -52,7 +52,7 @@ ORDER BY source_id DESC
 
 
 class _FoundFailure(NamedTuple):
-    failure: Failure
+    failure: SessionFailure
     is_rejected: bool
     strangeness: tuple[bool, int, int, str]
     """The smaller, the more the line belongs where it was found."""
@@ -147,7 +147,7 @@ def _read_index(
             session = owner(source) or file.session_id
             names = (project_name(folder(session), file.project), folder(session), file.project)
             if matches_project(filters.project, *names):
-                where = Failure(session, file.agent_id, names[0], offset, time, tool, "")
+                where = SessionFailure(session, file.agent_id, names[0], offset, time, tool, "")
                 yield _make_failure(where, file, line, number)
     finally:
         reader.close()
@@ -168,7 +168,7 @@ def _scan(corpus: Corpus, filters: SearchFilters) -> Iterator[tuple[object, _Fou
             except UnspoolError:  # it can no longer be read
                 continue
             time = milliseconds(hit.timestamp)
-            where = Failure(hit.session, hit.agent, hit.project, hit.offset, time, hit.tool, "")
+            where = SessionFailure(hit.session, hit.agent, hit.project, hit.offset, time, hit.tool, "")
             yield _make_failure(where, file, line, _find_passage(line, hit))
     finally:
         reader.close()
@@ -182,7 +182,7 @@ def _find_passage(line: Json, hit: SearchHit) -> int:
     return 0
 
 
-def _make_failure(where: Failure, file: SearchedFile, line: Json, number: int) -> tuple[object, _FoundFailure]:
+def _make_failure(where: SessionFailure, file: SearchedFile, line: Json, number: int) -> tuple[object, _FoundFailure]:
     passages = extract_text_passages(line)
     text, call = (passages[number].text, passages[number].call) if number < len(passages) else ("", None)
     written_in, uuid = line.get("sessionId"), line.get("uuid")

@@ -36,7 +36,7 @@ _HEADING: Final = re.compile(r"[=_*#~-]{4}.*[=_*#~-]{4}")
 """A line such as `==== FAILURES ====`, which is the same for every failure."""
 
 
-class Failure(NamedTuple):
+class SessionFailure(NamedTuple):
     """A tool call or a request to the API that failed."""
 
     session: str | None
@@ -62,7 +62,7 @@ class FailedSession(NamedTuple):
 
     session: str | None
     failures: int
-    last: Failure
+    last: SessionFailure
     """The newest of them."""
 
 
@@ -79,7 +79,7 @@ class FailureKind(NamedTuple):
     """The one with the newest failure first."""
 
     @property
-    def last(self) -> Failure:
+    def last(self) -> SessionFailure:
         """The newest failure."""
         return self.sessions[0].last
 
@@ -101,9 +101,9 @@ class FailureReport(NamedTuple):
     """Whether there are more, which are older."""
 
 
-def group_failures(failures: Iterable[Failure]) -> list[FailureKind]:
+def group_failures(failures: Iterable[SessionFailure]) -> list[FailureKind]:
     """Return the kinds of failures: the most frequent first, then the newest."""
-    kinds: dict[str, dict[str | None, list[Failure]]] = {}
+    kinds: dict[str, dict[str | None, list[SessionFailure]]] = {}
     for failure in sorted(failures, key=_time, reverse=True):
         kinds.setdefault(failure.kind, {}).setdefault(failure.session, []).append(failure)
     made = [_make_kind(kind, sessions) for kind, sessions in kinds.items()]
@@ -141,11 +141,11 @@ def reduce_failure(text: str) -> str:
     return _VARYING.sub("…", text.strip()).casefold()[:_COMPARED]
 
 
-def _make_kind(kind: str, sessions: dict[str | None, list[Failure]]) -> FailureKind:
+def _make_kind(kind: str, sessions: dict[str | None, list[SessionFailure]]) -> FailureKind:
     failed = tuple(FailedSession(id, len(among), among[0]) for id, among in sessions.items())
     newest = failed[0].last
     return FailureKind(kind, newest.tool, newest.words, sum(one.failures for one in failed), failed)
 
 
-def _time(failure: Failure) -> int:
+def _time(failure: SessionFailure) -> int:
     return failure.time or 0

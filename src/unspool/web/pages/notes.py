@@ -57,7 +57,7 @@ async def save_notes(request: Request) -> Response:
         user_annotations.parse_tags(fields.get("tags", "")),
         fields.get("note", "").replace("\r\n", "\n").strip(),
     )
-    new = user_annotations.Annotation("starred" in fields, tags, note)
+    new = user_annotations.SessionAnnotation("starred" in fields, tags, note)
     await _change(services_of(request), id, lambda _: new)
     return RedirectResponse(_own_path(fields.get("back")) or f"/notes/{quote(id, safe='')}", 303)
 
@@ -93,7 +93,9 @@ async def _read_fields(request: Request) -> dict[str, str]:
 
 
 async def _change(
-    services: WebServices, id: str, change: Callable[[user_annotations.Annotation], user_annotations.Annotation]
+    services: WebServices,
+    id: str,
+    change: Callable[[user_annotations.SessionAnnotation], user_annotations.SessionAnnotation],
 ) -> None:
     _require_title(services, id)
     await to_thread.run_sync(user_annotations.change_annotation, services.site.folder, id, change, _now(services))
