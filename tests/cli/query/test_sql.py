@@ -557,7 +557,9 @@ def test_a_query_names_tables_and_not_their_files_which_hold_rows_of_other_folde
     assert asked(run, "SELECT count(*) AS n FROM sessions", "--config-dir", other) == [{"n": 1}]
     assert asked(run, "SELECT count(*) AS n FROM sessions", "--config-dir", own) == [{"n": 1}]
     (path, *_) = (tmp_path / "home").rglob("messages*.parquet")
-    for query in (f"FROM '{path}'", f"FROM read_parquet('{path}')"):
+    # Of a schema and a table that do not exist, DuckDB makes the name of a file.
+    parted = f'FROM "{path.with_suffix("")}".parquet'
+    for query in (f"FROM '{path}'", f"FROM read_parquet('{path}')", parted):
         done = run("sql", query, "--config-dir", own)
         assert (done.code, done.out) == (2, ""), done
         assert "secret of others" not in done.err.lower()

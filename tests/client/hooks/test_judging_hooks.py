@@ -13,7 +13,16 @@ import pytest
 
 from tests.client.conftest import Chat, Place
 from tests.client.hooks.test_hooks_beside_the_turn import beside
-from tests.client.hooks.test_settings_hooks import ALLOW, DENY, TOUCH, attachments, result, say, write_hooks
+from tests.client.hooks.test_settings_hooks import (
+    ALLOW,
+    DENY,
+    TOUCH,
+    attachments,
+    result,
+    say,
+    specific,
+    write_hooks,
+)
 from unspool.client.hooks.answers import HookCall
 from unspool.client.hooks.command_hook import CommandHook
 from unspool.client.hooks.prompt_hook import fill_prompt
@@ -99,6 +108,19 @@ def test_a_call_of_an_agent_that_a_hook_denies_is_not_made(chat: Chat, place: Pl
     done = chat("-p", "go", *ALLOW, script={"cues": {"go": ["Done."], "Judge this": [runs, yes]}})
     assert (done.code, done.out) == (0, "Done.\n")
     assert not (place.work / "made").exists()
+
+
+def test_a_call_of_an_agent_that_a_hook_would_ask_about_is_refused_while_the_user_is_asked(
+    chat: Chat, place: Place
+) -> None:
+    # The agent judges a question to the user, so that none of its own calls may wait for the user to be free.
+    write_hooks(place.config, "PermissionRequest", AGENT)
+    write_hooks(place.config, "PreToolUse", specific("PreToolUse", permissionDecision="ask"), matcher="Bash")
+    looks = use("Bash", command="ls")
+    no = {**use("StructuredOutput", ok=False, reason="Nobody knows."), "expect": {"result": "a hook asks"}}
+    done = chat("-p", "go", *ALLOW, script=with_judge(looks, no))
+    assert (done.code, done.out, (place.work / "made").exists()) == (0, "Done.\n", False)
+    assert "Nobody knows." in result(place)
 
 
 def test_what_an_agent_leaves_running_ends_with_it_and_is_not_told(chat: Chat, place: Place) -> None:

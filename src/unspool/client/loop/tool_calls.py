@@ -239,7 +239,9 @@ class ToolRunner:
         """Return what the rules say of a call, and where they leave it open, what a hook says."""
         decision = self.permissions.judge(tool.name, input, self.context)
         if hooked.permission == "ask" and decision.behaviour == "allow":
-            return RuleDecision(behaviour="ask", why=f"a hook asks: {hooked.reason}", source="hook")
+            # Nobody is asked in this mode. The agent of a hook has it, and may be called while the user is being asked.
+            behaviour: Literal["deny", "ask"] = "deny" if self.context.mode == "dontAsk" else "ask"
+            return RuleDecision(behaviour=behaviour, why=f"a hook asks: {hooked.reason}", source="hook")
         # A rule that asks was written to be asked by: the hook does not answer for the user then.
         if hooked.permission == "allow" and decision.behaviour == "ask" and decision.rule is None:
             return RuleDecision(behaviour="allow", why="a hook allows it", source="hook")

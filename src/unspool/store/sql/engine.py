@@ -41,7 +41,8 @@ _TABLE_FUNCTIONS = frozenset({
 })  # fmt: skip
 """That read no files, and run no query that is a text."""
 _FILE_MARKS = frozenset("/\\.:*?")
-"""In no name of a table; `FROM 'name.parquet'` reads a file."""
+"""In no name of a table; `FROM 'name.parquet'` reads a file, and so does `FROM name.parquet`. The engine works in `/`,
+so that the path of a column file has a slash in it, however it is written."""
 
 
 def main() -> None:
