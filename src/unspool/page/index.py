@@ -286,9 +286,7 @@ class SessionIndex:
     @property
     def commands(self) -> set[int]:
         """The offsets of commands with which turns begin."""
-        command = (
-            Speaker.COMMAND.value
-        )  # once: a page asks for each of its batches, and there may be thousands of turns
+        command = Speaker.COMMAND.value  # once: a page asks for each of its batches, of thousands of turns
         return {turn.start for turn in self.turns if turn.kind == command}
 
     @property
