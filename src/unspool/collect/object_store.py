@@ -34,6 +34,8 @@ TIMEOUT = 60.0
 
 _ATTEMPTS = 5
 """How often an object is changed anew if another writer was faster."""
+_PIECE = 16 * 1024 * 1024
+"""Bytes of a long object that are held in memory."""
 _CONNECT = timedelta(seconds=10)
 _SCHEMES = frozenset({"file", "s3", "gs", "az", "azure", "abfs", "abfss"})
 _URLS = "`file:///folder`, `s3://bucket/prefix`, `gs://bucket/prefix` or `az://account/container/prefix`"
@@ -142,6 +144,31 @@ class SegmentStore:
 
         with self._translate_errors():
             obstore.put(self._store, name, data, use_multipart=False)
+        self._make_private(name)
+
+    def copy_to_file(self, name: str, path: Path) -> bool:
+        """Copy an object to a file, a piece at a time; return False if there is none."""
+        import obstore
+
+        part = path.with_name(f"{path.name}.part")
+        with self._translate_errors():
+            try:
+                response = obstore.get(self._store, name)
+            except FileNotFoundError:
+                return False
+            with part.open("wb") as file:
+                for piece in response.stream(min_chunk_size=_PIECE):
+                    file.write(piece)
+        # Only now: what a failure has cut off must not be taken for the object.
+        part.replace(path)
+        return True
+
+    def put_file(self, name: str, path: Path) -> None:
+        """Put a file, a piece at a time if it is long, whether or not there is an object."""
+        import obstore
+
+        with self._translate_errors():
+            obstore.put(self._store, name, path, chunk_size=_PIECE, max_concurrency=2)
         self._make_private(name)
 
     def names(self, prefix: str, after: str | None = None, before: str | None = None) -> Iterator[ListedObject]:

@@ -10,7 +10,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from unspool.collect.lake.derive import DerivedStream, StreamOwner, day_of
@@ -117,8 +117,6 @@ class DeviceLock(NamedTuple):
 
     marks: dict[str, int]
     """By lock: the number that its commits give it."""
-    before: dict[str, int]
-    """By lock: the number it had in `answers` when the ingest began."""
     is_doubtful: bool
     """Whether everything must be counted anew."""
 
@@ -142,6 +140,9 @@ def update_billing(
         return
     for attempt in range(_ATTEMPTS):
         try:
+            # An old snapshot is found out when it is written to.
+            for name in ("responses", "answers") if lake.is_near or attempt else ():
+                lake.table(name, fresh=True)
             billing = _BillingAttempt(lake, lined, fresh, guard)
             # In a second attempt the first may have written `answers`: its rows are replaced, not added to.
             billing.write_answers(is_known=bool(attempt) or bool(streams & set(known)))
@@ -166,10 +167,9 @@ class _BillingAttempt:
         self._lake, self._lined, self._fresh, self._guard = lake, lined, fresh, guard
         self._streams = {stream.owner.stream for stream in lined}
         homes = sorted({stream.owner.home for stream in lined})
-        for name in ("responses", "answers"):
-            lake.table(name, fresh=True)
         answers, responses = lake.versions("answers"), lake.versions("responses")
-        if not any(_has_versions(answers, marks) for marks in (guard.before, guard.marks)):
+        # The number of this ingest is its own, of an attempt before.
+        if any(answers.get(lock, 0) > number for lock, number in guard.marks.items()):
             raise CommitOvertaken("answers")
         self._locks = _Locks(
             {home: answers.get(home, 0) for home in homes}, {home: responses.get(home, 0) for home in homes}
@@ -221,14 +221,16 @@ class _BillingAttempt:
             if not number:
                 continue
             org, _, device = home.partition("/")
-            query = f"SELECT {columns} FROM t WHERE {devices_predicate([(org, device)])}"
+            where = devices_predicate([(org, device)])
+            query = f"SELECT {columns} FROM t WHERE {where}"
             if home in self._doubtful:
-                yield from map(candidate_from_row, self._lake.rows("answers", query))
+                yield from map(candidate_from_row, self._lake.rows("answers", query, where))
                 continue
             response_ids = sorted(ids.get(home, ()))
             for start in range(0, len(response_ids), _IDS_PER_QUERY):
                 some = any_of_predicate("response_id", response_ids[start : start + _IDS_PER_QUERY])
-                yield from map(candidate_from_row, self._lake.rows("answers", f"{query} AND {some}"))
+                rows = self._lake.rows("answers", f"{query} AND {some}", f"{where} AND {some}")
+                yield from map(candidate_from_row, rows)
 
     def _replaced_rows(self, before: CountedRows, changed: CountedRows, gone: CountedRows) -> str | None:
         """Return the SQL condition for the rows of `responses` to replace; None if there are none."""
@@ -249,10 +251,6 @@ class _BillingAttempt:
         where = " OR ".join(wheres)
         # The days let the library skip partitions. Of a doubtful device nobody knows on which days its rows are.
         return where if self._doubtful or not where else f"({where}) AND {any_of_predicate('day', days)}"
-
-
-def _has_versions(versions: Mapping[str, int], marks: Mapping[str, int]) -> bool:
-    return all(versions.get(app, 0) == version for app, version in marks.items())
 
 
 def _as_number(cell: object) -> int:

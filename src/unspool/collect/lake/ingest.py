@@ -8,18 +8,21 @@ Rules
   2. All other rows of a stream are derived from all its segments and replace those that were there. That can be
      repeated at any time; `sources` is written last and says how far it was done, so the next ingest finishes what a
      killed one began. So a chain is read from where `sources` is.
-  3. Derived tables are guarded by a lock for each quarter of a device: a transaction whose number every commit raises.
-     An ingest that finds it raised since it began starts again, so older rows never replace newer ones.
+  3. Derived tables are guarded by a lock for each quarter of a device: a transaction to which every commit gives the
+     number of its ingest. The first table gives the number: of two ingests that take the same one there, Delta refuses
+     one. An ingest that finds its number or a higher one in another table starts again, so older rows never replace
+     newer ones.
   4. A lock whose number differs between the first and the last table was left by a killed ingest, or belongs to one
-     that is running: then every stream may have rows already.
+     that is running: then every stream may have rows already, and all tables are written. If it is the same, all
+     ingests before have finished, or find a higher number in every table. So a table that has no row of the streams,
+     and gets none, is left out: its lock protects nothing.
   5. A device waits behind a gap or a bad segment of its chain, a stream behind one of its own. Others do not.
   6. What the keys of its device refuse is a bad segment (`trust/segment_checks.py`).
-  7. `quarantine` has one row for each bad object. The row of an object that is fine by now, or gone, is deleted.
+  7. What could not be read is recorded in `quarantine` (`quarantine.py`).
   8. Old parts of a stream come from its bundle (`bundles.py`), not from the object store.
   9. What was forgotten (`lifecycle/forget_filter.py`) is not added. Its list is read after the marks of `lake forget`
      in the tables of lines: a commit is refused if such a mark has moved since.
-  10. If two ingests write `quarantine` at once, one of them does it, and the other in its next round.
-  11. The bytes of all streams in a batch, old parts included, are bounded, and so is the memory of an ingest. They are
+  10. The bytes of all streams in a batch, old parts included, are bounded, and so is the memory of an ingest. They are
      known before anything is written: a batch that has more is halved. One segment is never divided.
 """
 
@@ -27,9 +30,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 from zlib import crc32
 
@@ -51,7 +54,6 @@ from unspool.collect.lake.lake import (
     CommitConflict,
     CommitOvertaken,
     Lake,
-    any_of_predicate,
     devices_predicate,
     streams_predicate,
 )
@@ -67,9 +69,8 @@ from unspool.collect.lake.tables import DERIVED, LINES, lake_tables, tables_fill
 from unspool.collect.lake.trust import NO_TRUST, LakeTrust
 from unspool.collect.lake.users import with_bound_user
 from unspool.collect.object_store import ListedObject, SegmentStore
-from unspool.collect.segments import parse_device_segment_name, parse_segment_name
 from unspool.errors import ObjectStoreFailed
-from unspool.store.columns import LINE_KINDS, to_record_batch
+from unspool.store.columns import LINE_KINDS
 
 STEPS = ("listed", "read", "lines", "begun", "derived", "answered", "counted", "finished", "quarantined", "done")
 """The points where the tests kill an ingest, in order; `read` to `finished` come once for each batch, `derived` once
@@ -253,6 +254,8 @@ class IngestProgress(NamedTuple):
     """By device: how far its chain is in all tables."""
     chain_versions: dict[str, dict[str, int]]
     """By table and transaction: how far chains are in it."""
+    first: dict[str, int]
+    """By lock: its number in the first table."""
     locks: dict[str, int]
     """By lock: its highest number in any table."""
     unfinished: frozenset[str]
@@ -330,6 +333,8 @@ def halve_batch(batch: IngestBatch) -> tuple[IngestBatch, IngestBatch] | None:
 
 def find_pending(lake: Lake, streams: Sequence[SegmentChain], *, again: bool = False) -> list[SegmentChain]:
     """Return the streams with new segments or unfinished rows, by names and numbers alone."""
+    if not streams:
+        return []
     added = read_progress(lake)
     rows = _derived_progress(lake, sorted({(stream.org, stream.device) for stream in streams}))
     derived = {id: sequence for id, (sequence, _) in rows.items()}
@@ -340,11 +345,11 @@ def find_pending(lake: Lake, streams: Sequence[SegmentChain], *, again: bool = F
     ]
 
 
-def read_progress(lake: Lake) -> dict[str, int]:
+def read_progress(lake: Lake, *, fresh: bool = True) -> dict[str, int]:
     """Return for each stream the last segment whose lines are in the tables."""
     progress: dict[str, int] = {}
     for name in LINES:
-        lake.table(name, fresh=True)
+        lake.table(name, fresh=fresh)
         progress |= lake.versions(name)
     return progress
 
@@ -423,8 +428,6 @@ class _Attempt:
         self._lake, self._object_store, self._options, self._is_first = lake, object_store, options, is_first
         self._is_bounded = is_bounded
         self._rows = RowBuffer()
-        self._numbers: dict[str, dict[str, int]] = {}
-        """By table: the number of each lock, as it was before anything was read."""
         self._marks: dict[str, ChainMark] = {}
         """By device: how far its chain was read."""
         self._is_spooled = False
@@ -600,24 +603,29 @@ class _Attempt:
 
     def _read_progress(self, homes: Sequence[str]) -> IngestProgress:
         locks = {f"{home}/{lane}" for home in homes for lane in range(LANES)}
-        numbers = self._numbers
-        for name in (*DERIVED, "answers", _LAST_TABLE):
-            self._lake.table(name, fresh=True)
+        numbers: dict[str, dict[str, int]] = {}
+        # The first table has the highest number of all. Only versions that wrote in another order may have left a
+        # higher one elsewhere: an ingest that was refused looks everywhere.
+        others = () if self._is_first else (*DERIVED[1:], "answers")
+        # What is older than it seems shows when the first table is written: its lock is another by then.
+        fresh = self._lake.is_near or not self._is_first
+        for name in (_FIRST_TABLE, *others, _LAST_TABLE):
+            self._lake.table(name, fresh=fresh)
             versions = self._lake.versions(name)
             numbers[name] = {lock: versions.get(lock, 0) for lock in locks}
         unfinished = frozenset(lock for lock in locks if numbers[_FIRST_TABLE][lock] != numbers[_LAST_TABLE][lock])
         chains = {home: read_mark(self._lake.versions(_LAST_TABLE), home) for home in homes}
         pairs = [home.partition("/")[::2] for home in homes]
-        rows = _derived_progress(self._lake, pairs)
+        rows = _derived_progress(self._lake, pairs, fresh=False)
         derived, sizes = ({id: cells[at] for id, cells in rows.items()} for at in (0, 1))
         highest = {lock: max(by_lock[lock] for by_lock in numbers.values()) for lock in locks}
-        lines = read_progress(self._lake)
+        lines = read_progress(self._lake, fresh=fresh)
         # A copy: what the tables give goes on with every commit.
         apps = {app(home) for home in homes for app in (chain_app, forget_app)}
         in_table: dict[str, dict[str, int]] = {}
         for name in (*LINES, _LAST_TABLE):
             in_table[name] = {app: number for app, number in self._lake.versions(name).items() if app in apps}
-        return IngestProgress(lines, derived, sizes, chains, in_table, highest, unfinished)
+        return IngestProgress(lines, derived, sizes, chains, in_table, numbers[_FIRST_TABLE], highest, unfinished)
 
     def _add_lines(self, derived: list[DerivedStream], progress: IngestProgress) -> None:
         # `entries` comes last, and has the mark of every device: it says where reading goes on.
@@ -636,7 +644,7 @@ class _Attempt:
             if marks:
                 homes = {stream.owner.home for stream in derived} | self._marks.keys()
                 before |= {app: versions.get(app, 0) for app in map(forget_app, homes)}
-                self._commit(name, marks, before, None)
+                self._commit(name, marks, None, before=before)
 
     def _stream_marks(self, derived: Sequence[DerivedStream], before: Mapping[str, int]) -> dict[str, int]:
         """Return the transactions of the streams with chains of their own."""
@@ -656,43 +664,90 @@ class _Attempt:
         known = {
             stream for stream, lock in locks.items() if stream in progress.known_streams or lock in progress.unfinished
         }
-        predicates = {}
-        for name in DERIVED:
-            of_table = [stream for stream in derived if name in tables_filled_by(stream.kind)]
-            # New streams are only appended: replacing makes the library read the files that may hold old rows.
-            has_rows = any(stream.owner.stream in known for stream in of_table)
-            if name == _FIRST_TABLE or has_rows or self._rows.batches(name):
-                predicates[name] = streams_predicate(name, of_table) if has_rows else None
+        is_unfinished = bool(progress.unfinished & marks.keys())
+        predicates, checked = self._derived_tables(derived, known, is_all=is_unfinished)
         # The first table is written alone, before the others: its lock shows that this batch has begun.
-        self._commit(_FIRST_TABLE, marks, self._before(_FIRST_TABLE, marks), predicates.pop(_FIRST_TABLE))
+        before = {lock: progress.first[lock] for lock in marks}
+        self._commit(_FIRST_TABLE, marks, predicates.pop(_FIRST_TABLE), before=before)
         self._options.on_step("begun")
         with ThreadPoolExecutor(_PARALLEL_TABLES) as pool:
+            # Only now: what an ingest before this one has written is there to be seen (rule 4).
+            empty = pool.map(lambda name: self._is_without(name, predicates[name]), checked)
+            for name in [name for name, is_empty in zip(checked, list(empty), strict=True) if is_empty]:
+                del predicates[name]
             # Their order does not matter, and the library does the work, not Python.
             commits = [
-                pool.submit(self._commit, name, marks, self._before(name, marks), predicate)
+                pool.submit(self._commit, name, marks, predicate, numbers=marks)
                 for name, predicate in predicates.items()
             ]
             for commit in as_completed(commits):
                 commit.result()
                 self._options.on_step("derived")
-        guard = DeviceLock(marks, self._before("answers", marks), self._options.again or not self._is_first)
+        guard = DeviceLock(marks, self._options.again or not self._is_first)
         update_billing(self._lake, derived, known, guard, self._options.on_step)
+        self._check_lock(marks)
         # `sources` comes last: it says that the rows of all other tables are there.
         predicate = streams_predicate(_LAST_TABLE, derived) if known else None
-        before = self._before(_LAST_TABLE, marks)
+        all_marks, before = dict(marks), dict[str, int]()
         for home, mark in self._marks.items():
-            marks |= chain_versions(home, mark)
+            all_marks |= chain_versions(home, mark)
             before[chain_app(home)] = progress.chain_versions[_LAST_TABLE].get(chain_app(home), 0)
-        self._commit(_LAST_TABLE, marks, before, predicate)
+        self._commit(_LAST_TABLE, all_marks, predicate, before=before, numbers=marks)
         self._options.on_step("finished")
 
-    def _before(self, name: str, marks: Mapping[str, int]) -> dict[str, int]:
-        return {lock: self._numbers[name][lock] for lock in marks}
+    def _derived_tables(
+        self, derived: list[DerivedStream], known: Collection[str], *, is_all: bool
+    ) -> tuple[dict[str, str | None], list[str]]:
+        """Return the derived tables to write, each with the predicate of the rows to replace.
 
-    def _commit(self, name: str, marks: dict[str, int], before: dict[str, int], where: str | None) -> None:
-        """Write the rows of a table unless one of the transactions in `before` has another version by now."""
+        And those that need not be written if they have none of these rows.
+        """
+        predicates, checked = dict[str, str | None](), list[str]()
+        for name in DERIVED:
+            of_table = [stream for stream in derived if name in tables_filled_by(stream.kind)]
+            # New streams are only appended: replacing makes the library read the files that may hold old rows.
+            has_rows = any(stream.owner.stream in known for stream in of_table)
+            has_new = bool(self._rows.batches(name))
+            if name == _FIRST_TABLE or has_rows or has_new or is_all:
+                predicates[name] = streams_predicate(name, of_table) if has_rows else None
+            if name != _FIRST_TABLE and has_rows and not has_new and not is_all:
+                checked.append(name)
+        return predicates, checked
+
+    def _check_lock(self, marks: Mapping[str, int]) -> None:
+        """Raise `CommitOvertaken` if another ingest has taken a lock of this one."""
+        # It may have begun with fewer segments, and its rows are older: then both start again.
+        self._lake.table(_FIRST_TABLE, fresh=True)
+        now = self._lake.versions(_FIRST_TABLE)
+        if any(now.get(lock, 0) != number for lock, number in marks.items()):
+            raise CommitOvertaken(_FIRST_TABLE)
+
+    def _is_without(self, name: str, where: str | None) -> bool:
+        """Return whether a table has no rows that a predicate selects, as far as its log tells."""
+        self._lake.table(name, fresh=True)
+        return where is not None and not self._lake.may_have_rows(name, where)
+
+    def _commit(
+        self,
+        name: str,
+        marks: dict[str, int],
+        where: str | None,
+        *,
+        before: Mapping[str, int] = MappingProxyType({}),
+        numbers: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """Write the rows of a table.
+
+        `CommitOvertaken` if one of the transactions in `before` has another version by now, or one in `numbers` this
+        one or a higher one.
+        """
         for attempt in range(_ATTEMPTS):
-            if self._lake.has_moved_on(name, before):
+            # On the snapshot that was read before: if it is old, the commit is refused, because whoever was faster has
+            # recorded one of the same transactions.
+            self._lake.table(name, fresh=attempt > 0)
+            now = self._lake.versions(name)
+            is_changed = any(now.get(app, 0) != version for app, version in before.items())
+            if is_changed or any(now.get(app, 0) >= version for app, version in numbers.items()):
                 raise CommitOvertaken(name)
             try:
                 self._lake.write(name, self._rows.batches(name), marks, where)
@@ -714,13 +769,16 @@ def _lock(org: str, device: str, stream: str) -> str:
     return f"{org}/{device}/{lane_of_stream(stream)}"
 
 
-def _derived_progress(lake: Lake, homes: Sequence[tuple[str, str]]) -> dict[str, tuple[int, int]]:
+def _derived_progress(
+    lake: Lake, homes: Sequence[tuple[str, str]], *, fresh: bool = True
+) -> dict[str, tuple[int, int]]:
     """Return for each stream of some devices the last segment that is in all tables, and how long its file was."""
-    lake.table(_LAST_TABLE, fresh=True)
+    lake.table(_LAST_TABLE, fresh=fresh)
     if not homes:
         return {}
-    query = f"SELECT id, sequence, read_bytes FROM t WHERE {devices_predicate(homes)}"
-    return {id: (sequence, size or 0) for id, sequence, size in lake.rows(_LAST_TABLE, query)}
+    where = devices_predicate(homes)
+    found = lake.rows(_LAST_TABLE, f"SELECT id, sequence, read_bytes FROM t WHERE {where}", where)
+    return {id: (sequence, size or 0) for id, sequence, size in found}
 
 
 def _stream_size(new: NewParts, progress: IngestProgress) -> int:
@@ -732,33 +790,3 @@ def _stream_size(new: NewParts, progress: IngestProgress) -> int:
 def _back_off(attempt: int) -> None:
     # Random, so that ingests which collided do not collide again.
     time.sleep(random.random() * min(0.02 * 2**attempt, 2.0))
-
-
-_TABLE = "quarantine"
-
-
-def record_bad_segments(lake: Lake, bad: Sequence[BadSegment], *, is_all: bool) -> None:
-    """Record bad objects in `quarantine`; with `is_all` the rows of all other objects are deleted."""
-    lake.table(_TABLE, fresh=True)
-    recorded: dict[str, str] = dict(lake.rows(_TABLE, "SELECT name, reason FROM t"))
-    by_name = {segment.name: segment for segment in bad}
-    new = [segment for name, segment in by_name.items() if recorded.get(name) != segment.reason]
-    gone = [name for name in recorded if name not in by_name] if is_all else []
-    try:
-        if gone:
-            lake.delete(_TABLE, any_of_predicate("name", gone))
-        if new:
-            where = any_of_predicate("name", (segment.name for segment in new))
-            lake.write(_TABLE, [to_record_batch(lake_tables()[_TABLE], list(map(_row, new)))], {}, where)
-    except CommitConflict:
-        # Another ingest has just recorded its own; this one does so in its next round.
-        return
-
-
-def _row(segment: BadSegment) -> tuple[object, ...]:
-    name, in_chain = parse_segment_name(segment.name), parse_device_segment_name(segment.name)
-    parts: tuple[object, ...] = name[:4] if name else (None, None, None, None)
-    if in_chain:
-        parts = (in_chain.org, in_chain.device, None, in_chain.sequence)
-    now = int(datetime.now(UTC).timestamp() * 1_000_000)
-    return (segment.name, *parts, segment.size, segment.reason, now)

@@ -17,8 +17,8 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from unspool.collect.lake.delta_transactions import TransactionVersions
 from unspool.collect.lake.derive import DerivedStream
+from unspool.collect.lake.log.delta_transactions import TransactionVersions
 from unspool.collect.lake.streams import device_stream_id
 from unspool.collect.lake.tables import device_bucket, lake_tables, partition_columns
 from unspool.collect.object_store import SegmentStore, allows_http, open_object_store, request_timeout
@@ -74,6 +74,11 @@ class Lake:
         self._versions: dict[str, TransactionVersions] = {}
 
     @property
+    def is_near(self) -> bool:
+        """Whether the newest snapshot is read in any case, and not only after a commit was refused."""
+        return True
+
+    @property
     def folder(self) -> Path | None:
         """The local folder of the lake; None if it is in an object store."""
         return local_folder(self.url)
@@ -103,12 +108,15 @@ class Lake:
         for name, declared in lake_tables().items():
             missing = missing_columns(self.table(name), declared)
             if missing:
-                with translate_lake_errors(self.url):
-                    self.table(name).alter.add_columns(_marked_fields(declared, missing))
+                self._add_columns(name, _marked_fields(declared, missing))
                 # Loaded anew: a snapshot from before would refuse rows with these columns.
                 self._tables.pop(name)
                 added += [f"{name}.{column}" for column in missing]
         return added
+
+    def _add_columns(self, name: str, fields: list[Any]) -> None:
+        with translate_lake_errors(self.url):
+            self.table(name).alter.add_columns(fields)
 
     def versions(self, name: str) -> Mapping[str, int]:
         """Return the last version of each transaction in the loaded snapshot of a table."""
@@ -127,8 +135,16 @@ class Lake:
         now = self.versions(name)
         return any(now.get(app, 0) != version for app, version in before.items())
 
-    def rows(self, name: str, query: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a query over one table, which the query calls `t`."""
+    def may_have_rows(self, name: str, where: str) -> bool:
+        """Return whether the loaded snapshot of a table may have rows for a predicate, as far as its log tells."""
+        with translate_lake_errors(self.url):
+            return bool(self.table(name).file_uris(file_pruning_predicate=where))
+
+    def rows(self, name: str, query: str, where: str | None = None) -> list[tuple[Any, ...]]:
+        """Return the rows of a query over one table, which the query calls `t`.
+
+        The query reads only rows for which the predicate `where` is true, if there is one.
+        """
         from deltalake import QueryBuilder
 
         with translate_lake_errors(self.url):
@@ -139,7 +155,7 @@ class Lake:
     def write(self, name: str, batches: Sequence[Any], marks: Mapping[str, int], where: str | None = None) -> None:
         """Append rows to a table, or replace those that a predicate selects, and record transactions."""
         from arro3.core import Table as ArrowTable
-        from deltalake import CommitProperties, Transaction, write_deltalake
+        from deltalake import Transaction, write_deltalake
 
         mode: Any = {"mode": "overwrite", "predicate": where} if where else {"mode": "append"}
         data = ArrowTable.from_batches(list(batches), schema=arrow_schema(lake_tables()[name]))
@@ -151,15 +167,24 @@ class Lake:
                 self.table(name),
                 data,
                 writer_properties=encoding(name),
-                commit_properties=CommitProperties(app_transactions=transactions),
                 schema_mode="merge",  # a lake of an earlier version lacks columns that came since
+                **self.commit_options(name, transactions),
                 **mode,
             )
+
+    def commit_options(self, name: str, transactions: list[Any]) -> dict[str, Any]:
+        """Return how the library commits to a table."""
+        from deltalake import CommitProperties
+
+        return {"commit_properties": CommitProperties(app_transactions=transactions)}
 
     def delete(self, name: str, where: str) -> None:
         """Delete the rows that a predicate selects."""
         with translate_lake_errors(self.url):
-            self.table(name).delete(where)
+            self.table(name).delete(where, **self.commit_options(name, []))
+
+    def finish_round(self) -> None:
+        """Do what is left at the end of a round of an ingest."""
 
 
 def create_lake(url: str, environment: Mapping[str, str]) -> Lake:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from unspool.collect import heartbeat, manifest
-from unspool.collect.lake import ingest as quarantine
+from unspool.collect.lake import quarantine
 from unspool.collect.lake.chains import SpooledChain, chain_app, has_gap, read_mark
 from unspool.collect.lake.ingest import (
     LANES,
@@ -40,9 +40,10 @@ from unspool.collect.lake.ingest import (
     split_chains,
     split_into_batches,
 )
-from unspool.collect.lake.lake import Lake, open_lake, open_source
+from unspool.collect.lake.lake import Lake, open_source
 from unspool.collect.lake.lifecycle.pseudonyms import open_pseudonyms
 from unspool.collect.lake.lifecycle.rederivation import AgainSelection
+from unspool.collect.lake.log.copied_lake import open_ingest_lake
 from unspool.collect.lake.streams import BadSegment, SegmentChain, SegmentListing, list_pending
 from unspool.collect.lake.tables import device_bucket
 from unspool.collect.lake.trust import open_trust
@@ -126,7 +127,7 @@ class Ingester:
         )
         self._shard, self._selection = job.shard, job.selection
         self._is_first = number == 0 and job.shard.number == 1
-        self._lake: Lake = open_lake(job.lake, environment)
+        self._lake: Lake = open_ingest_lake(job.lake, environment)
         # An existing lake lacks the columns that came since: without them it could be neither written nor read.
         self._lake.add_missing_columns()
         key = open_pseudonyms(self._lake, job.pseudonyms)
@@ -189,14 +190,16 @@ class Ingester:
         self._hints = {home: hint for home, hint in hints.items() if home not in paused_homes}
         self._paused = {id: until for id, until in self._paused.items() if until > began}
         bad += [segment for _, segments in self._stuck.values() for segment in segments]
-        quarantine.record_bad_segments(
-            self._lake,
-            bad,
-            is_all=homes is None and self._options.lanes == tuple(range(LANES)) and self._shard.total == 1,
-        )
-        self._options.on_step("quarantined")
-        self._options.on_step("done")
+        self._finish_round(bad, is_all=homes is None)
         return report._replace(bad=tuple(bad), seconds=round(time.monotonic() - began, 6))
+
+    def _finish_round(self, bad: Sequence[BadSegment], *, is_all: bool) -> None:
+        """Record the bad segments of a round, and what the next one can use."""
+        has_all = is_all and self._options.lanes == tuple(range(LANES)) and self._shard.total == 1
+        quarantine.record_bad_segments(self._lake, bad, is_all=has_all)
+        self._options.on_step("quarantined")
+        self._lake.finish_round()
+        self._options.on_step("done")
 
     def _list(self, homes: Sequence[str] | None) -> tuple[SegmentListing, Mapping[str, int]]:
         """Return what devices may have sent, and the transactions that say how far it is in the tables."""

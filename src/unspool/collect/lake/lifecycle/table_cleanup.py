@@ -17,6 +17,7 @@ from io import BytesIO
 from urllib.parse import unquote, urlsplit
 
 from unspool.collect.lake.lake import Lake, translate_lake_errors
+from unspool.collect.lake.log.recent_commits import NAME as RECENT_COMMITS
 from unspool.collect.lake.tables import lake_tables
 
 _LOG_FILE = re.compile(r"(\d{20})\..*")
@@ -42,6 +43,8 @@ def clean_tables(lake: Lake, homes: Set[str], began: datetime, on_step: Callable
         on_step("checkpointed")
         _delete_log(lake, name, table.version())
         on_step("cleaned")
+    # After the log of the first table was replaced: an ingest that writes them again notices it there.
+    lake.object_store.delete(RECENT_COMMITS)
     return count
 
 

@@ -9,7 +9,7 @@ from arro3.core import Array, DataType, Field, RecordBatch, Schema
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from tests.collect.lake.sending import place
-from unspool.collect.lake.delta_transactions import TransactionVersions
+from unspool.collect.lake.log.delta_transactions import TransactionVersions
 from unspool.errors import Unreadable
 
 BATCH = RecordBatch([Array([1], DataType.int64())], schema=Schema([Field("x", DataType.int64())]))
