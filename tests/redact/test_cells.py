@@ -64,14 +64,14 @@ def test_without_its_rule_a_format_is_not_found(kind: str, name: str, monkeypatc
     """The matrix can fail."""
     others = tuple(token for token in TOKENS if token.kind != kind)
     monkeypatch.setattr(redaction, "TOKENS", others)
-    for cached in (redaction._any_token, redaction._late_tokens, rules.suspect_pattern):
+    for cached in (redaction._any_token, redaction._late_tokens, redaction._token_set, rules.suspect_pattern):
         cached.cache_clear()
     try:
         one = next(one for one in FORMATS if one.name == name)
         assert count_leaks(Redactor(b"a key"), one, "a line of Read", "Python", 20) == 20
     finally:
         monkeypatch.undo()
-        for cached in (redaction._any_token, redaction._late_tokens, rules.suspect_pattern):
+        for cached in (redaction._any_token, redaction._late_tokens, redaction._token_set, rules.suspect_pattern):
             cached.cache_clear()
 
 

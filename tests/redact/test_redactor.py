@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.redact.formats import FORMATS
 from tests.redact.secrets import IDS, PLANTED, Planted
 from unspool.redact.options import RedactionOptions, RedactionRule
-from unspool.redact.redactor import Redactor
+from unspool.redact.redactor import Redactor, _find_token
+from unspool.redact.rules import compile_pattern
+from unspool.redact.token_formats import TOKENS
 
 REDACTOR = Redactor(b"a key")
 
@@ -27,6 +31,14 @@ def test_a_planted_secret_is_replaced_by_a_marker_of_its_kind(planted: Planted) 
     assert counts == {planted.kind: 1}
     assert f"[redacted:{planted.kind}:" in text
     assert redacted(text) == (text, Counter())
+
+
+def test_all_patterns_at_once_find_the_kind_that_one_after_the_other_finds() -> None:
+    chance = random.Random(7)
+    for one in FORMATS:
+        secret = one.draw(chance).encode()
+        kinds = (token for token in TOKENS if compile_pattern(token.pattern).fullmatch(secret))
+        assert _find_token(secret) is next(kinds, None), one.name
 
 
 def test_equal_secrets_have_equal_markers_and_another_key_makes_others() -> None:

@@ -75,7 +75,7 @@ def _redaction_key(folder: Path) -> bytes:
 def _redact_lines(redactor: Redactor, path: Path) -> Iterator[tuple[int, Redacted]]:
     """Yield the lines of a file after redaction, with their numbers. A file that is not JSONL is one line, number 0."""
     from unspool.read import read_line_chunks
-    from unspool.redact import Redacted, decode_line, find_suspect_lines, redact_line
+    from unspool.redact import Redacted, decode_line, redact_line, redact_suspect_lines
 
     if path.suffix != ".jsonl":  # a private key spans many lines
         yield 0, redact_line(redactor, read_whole(path.resolve(), MAX_SIDE_FILE).removesuffix(b"\n"))
@@ -84,10 +84,10 @@ def _redact_lines(redactor: Redactor, path: Path) -> Iterator[tuple[int, Redacte
     for piece in read_line_chunks(path.resolve() if path.exists() else path, left_out=left_out):
         data = piece.data[piece.start : piece.end]
         # Only lines that may hold a secret are taken apart; most hold none.
-        suspects, start = set(find_suspect_lines(redactor, data)), 0
+        suspects, start = dict(redact_suspect_lines(redactor, data)), 0
         for line in data.removesuffix(b"\n").split(b"\n"):
             number += 1
-            yield number, redact_line(redactor, line) if start in suspects else Redacted(*decode_line(line))
+            yield number, suspects.get(start) or Redacted(*decode_line(line))
             start += len(line) + 1
     for offset, length in left_out:
         click.echo(f"unspool: skipped a line of {length:,} bytes at {offset:,}: too long", err=True)

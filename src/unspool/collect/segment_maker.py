@@ -44,7 +44,7 @@ from unspool.collect.source_bytes import (
 from unspool.collect.state import CollectedSpan, CollectorState, StreamState, WaitingPart
 from unspool.errors import UnspoolError
 from unspool.read import MAX_LINE, SAMPLE_SIZE
-from unspool.redact import Counts, Redactor, decode_line, find_suspect_lines, redact_line
+from unspool.redact import Counts, Redacted, Redactor, decode_line, redact_line, redact_suspect_lines
 from unspool.store.archive import Archive, compress
 
 _LEVEL = 1
@@ -109,18 +109,18 @@ def _piece_end(lines: bytes, start: int, size: int) -> int:
 def redact_whole(redactor: Redactor, data: bytes) -> RedactedPiece:
     """Return a side file as a piece of one line."""
     counts: Counts = Counter()
-    line = _redact_one_line(redactor, data, 0, counts)
+    line = _redacted_line(redact_line(redactor, data), 0, len(data), counts)
     return RedactedPiece(0, len(data), [line], counts)
 
 
 def _redact_piece(redactor: Redactor, data: bytes, start: int) -> RedactedPiece:
     # One search over the raw bytes of all lines: only lines with something that a secret may begin with are decoded.
-    suspects, counts = set(find_suspect_lines(redactor, data)), Counter[str]()
+    redacted, counts = dict(redact_suspect_lines(redactor, data)), Counter[str]()
     lines, offset = list[SegmentLine](), 0
     for line in data.split(b"\n"):
         length = len(line)
-        if offset in suspects:
-            lines.append(_redact_one_line(redactor, line, start + offset, counts))
+        if found := redacted.get(offset):
+            lines.append(_redacted_line(found, start + offset, length, counts))
         elif line and not line.isspace():
             text, is_json = decode_line(line)
             lines.append(SegmentLine(start + offset, length, text, not is_json))
@@ -128,11 +128,10 @@ def _redact_piece(redactor: Redactor, data: bytes, start: int) -> RedactedPiece:
     return RedactedPiece(start, start + len(data), lines, counts, data[:SAMPLE_SIZE], data[-SAMPLE_SIZE:])
 
 
-def _redact_one_line(redactor: Redactor, line: bytes, offset: int, counts: Counts) -> SegmentLine:
-    redacted = redact_line(redactor, line)
+def _redacted_line(redacted: Redacted, offset: int, length: int, counts: Counts) -> SegmentLine:
     for hit in redacted.hits:
         counts[hit.kind] += hit.number
-    return SegmentLine(offset, len(line), redacted.text, not redacted.is_json)
+    return SegmentLine(offset, length, redacted.text, not redacted.is_json)
 
 
 def _oversized_piece(redactor: Redactor, start: int, length: int, ending: int) -> RedactedPiece:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from unspool.errors import Unreadable, UsageError
-from unspool.redact.rules import EMAIL, RAW_HOME, compile_pattern
+from unspool.redact.rules import compile_pattern
 
 _KIND = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _LITERAL = re.compile(r"[A-Za-z0-9_.:-]{2,100}")
@@ -50,11 +50,6 @@ class RedactionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def hints(self) -> tuple[str, ...]:
         """Patterns of raw text where a secret of the user's own rules may be."""
         return tuple(re.escape(rule.literal) for rule in self.rules if rule.literal)
-
-    @property
-    def personal_hints(self) -> tuple[str, ...]:
-        """Patterns of raw text where an address or a home folder may be."""
-        return (*((EMAIL,) if self.emails else ()), *((RAW_HOME,) if self.homes else ()))
 
     @property
     def looks_everywhere(self) -> bool:

@@ -21,14 +21,15 @@ import hashlib
 import hmac
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from unspool.redact import rules, values
 from unspool.redact.options import DEFAULT_OPTIONS, RedactionOptions
+from unspool.redact.personal import find_email_places, find_emails, find_homes
 from unspool.redact.rules import compile_pattern
-from unspool.redact.token_formats import CUT_TOKENS, ESCAPE, SAFE_LEFT, TOKENS
+from unspool.redact.token_formats import CUT_TOKENS, ESCAPE, SAFE_LEFT, TOKENS, Token
 
 Counts: TypeAlias = Counter[str]
 _LONGEST_KEY = 64 * 1024
@@ -42,8 +43,6 @@ _ROWS = rf"(?:\s*[-+ ]?(?:[A-Za-z0-9+/=]{{1,80}}|{rules.KEY_END})\s*)+"
 _IN_NAMES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 
 
-_BEFORE_EMAIL = re.compile(rules.BEFORE_EMAIL.encode(), re.DOTALL)
-_BEFORE_HOME = re.compile(rb'/(?:home|Users)\\?/|[A-Za-z]:(?:\\+|\\?/)(?i:users)(?:\\+|\\?/)|[/"]?-(?:home|Users)-')
 _MOST_KNOWN = 1024
 
 
@@ -68,7 +67,6 @@ class Redactor:
         """The version of the rules."""
         self.looks_everywhere = options.looks_everywhere
         self._suspect = rules.suspect_pattern(options.hints)
-        self._selecting = rules.suspect_pattern((*options.hints, *options.personal_hints))
         self._everywhere = (
             _private_keys,
             _putty_keys,
@@ -78,43 +76,39 @@ class Redactor:
         self._near = tuple(_steps())
 
     def find_suspects(self, data: bytes, start: int = 0) -> Iterator[tuple[int, int]]:
-        """Yield the spans of raw bytes where a secret may be."""
+        """Yield the spans of raw bytes where a secret may be, other than addresses and homes."""
         if self.looks_everywhere:
             yield start, len(data)
         else:
-            yield from (match.span() for match in self._selecting.finditer(data, start))
+            yield from (match.span() for match in self._suspect.finditer(data, start))
 
-    def find_secret_suspects(self, data: bytes) -> Iterator[tuple[int, int]]:
-        """Yield the spans of raw bytes where a secret may be, other than addresses and homes."""
-        if self.looks_everywhere:
-            yield 0, len(data)
-        else:
-            yield from (match.span() for match in self._suspect.finditer(data))
-
-    def has_secret_suspect(self, data: bytes) -> bool:
+    def has_suspect(self, data: bytes) -> bool:
         """Tell whether there is a place in raw bytes where a secret may be, other than addresses and homes."""
         return self.looks_everywhere or self._suspect.search(data) is not None
 
+    def find_email_places(self, data: bytes) -> Iterator[int]:
+        """Yield the offsets of raw bytes where an address to redact may be."""
+        return find_email_places(data) if self._options.emails else iter(())
+
+    def find_homes(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """Yield the spans of raw bytes with the names of home folders to redact."""
+        return find_homes(data, raw=True) if self._options.homes else iter(())
+
     def redact_personal(self, data: bytes, counts: Counts, *, raw: bool) -> bytes:
         """Replace addresses and the names of home folders, in raw JSON or in text: nothing of them is ever escaped."""
-        if self._options.emails and b"@" in data:
-            data = self._replace_after(data, "email", rules.EMAIL, _BEFORE_EMAIL, counts)
+        if self._options.emails:
+            data = self.replace_spans(data, "email", find_emails(data), counts)
         if self._options.homes:
-            data = self._replace_after(data, "home", rules.RAW_HOME if raw else rules.HOME, _BEFORE_HOME, counts)
+            data = self.replace_spans(data, "home", find_homes(data, raw=raw), counts)
         return data
 
-    def _replace_after(self, data: bytes, kind: str, pattern: str, before: re.Pattern[bytes], counts: Counts) -> bytes:
-        """Replace what a pattern finds, but for what `before` matches at its beginning."""
+    def replace_spans(self, data: bytes, kind: str, spans: Iterable[tuple[int, int]], counts: Counts) -> bytes:
+        """Replace these spans, in their order, by markers of one kind."""
         pieces, reached = list[bytes](), 0
-        for match in compile_pattern(pattern, captures=False).finditer(data):
-            start, end = match.span()
-            if left := before.match(data, start, end):
-                start = left.end()
+        for start, end in spans:
             pieces += [data[reached:start], self._mark(kind, data[start:end], counts)]
             reached = end
-        if not pieces:
-            return data
-        return b"".join([*pieces, data[reached:]])
+        return b"".join([*pieces, data[reached:]]) if pieces else data
 
     def redact_text(self, text: str, counts: Counts, *, personal: bool = True) -> str:
         """Replace the secrets of a text by markers; count them by kind. Without `personal`, not addresses and homes."""
@@ -174,7 +168,8 @@ class Redactor:
     def redact_name(self, name: str) -> str:
         """Redact a short text, fast if there is nothing in it."""
         data = name.encode("utf-8", "surrogatepass")
-        return self.redact_text(name, Counter()) if next(self.find_suspects(data), None) is not None else name
+        is_clean = not self.has_suspect(data) and self.redact_personal(data, Counter(), raw=False) is data
+        return name if is_clean else self.redact_text(name, Counter())
 
     def make_marker(self, kind: str, secret: bytes) -> str:
         """Return the marker of a secret."""
@@ -328,7 +323,7 @@ def _tokens(text: bytes) -> Iterator[SecretSpan]:
 def _token_kind(text: bytes, start: int, end: int) -> str:
     """Return the kind of a token; empty if it is none after all."""
     secret = text[start:end]
-    token = next((token for token in TOKENS if compile_pattern(token.pattern).fullmatch(secret)), None)
+    token = _find_token(secret)
     if token is None:
         return "token"
     if token.bounded and (_is_in_base64(text, start, end) or not _is_random(secret)):
@@ -337,6 +332,26 @@ def _token_kind(text: bytes, start: int, end: int) -> str:
     if token.kind in _NAMELIKE and not any(48 <= byte < 58 for byte in secret) and not _is_random(secret):
         return ""
     return token.kind
+
+
+def _find_token(secret: bytes) -> Token | None:
+    """Return the first kind of token whose pattern matches all of a secret."""
+    # All patterns at once: 1 µs instead of 80 one by one. It also finds nothing if its memory is too small for the
+    # secret, so only what it finds is believed.
+    if numbers := _token_set().Match(secret):
+        return TOKENS[min(numbers)]
+    return next((token for token in TOKENS if compile_pattern(token.pattern).fullmatch(secret)), None)
+
+
+@cache
+def _token_set() -> Any:
+    import re2  # here: most commands redact nothing
+
+    patterns = re2.Set.FullMatchSet(rules.pattern_options(captures=False))
+    for token in TOKENS:
+        patterns.Add(token.pattern.encode())
+    patterns.Compile()
+    return patterns
 
 
 def _is_random(secret: bytes) -> bool:

@@ -77,9 +77,11 @@ _FOLDERS = (
     r"/(?:home|Users)\\?/[A-Za-z0-9._-]+|(?i:[a-z]:(?:{0}|\\?/)users(?:{0}|\\?/))[A-Za-z0-9._-]+"
     r"|(?:^|[/\"])-(?:home|Users)-[A-Za-z0-9]+"
 )
-HOME: Final = _FOLDERS.replace("{0}", r"\\{1,8}")
+BACKSLASHES: Final = r"\\{1,8}"
+RAW_BACKSLASHES: Final = r"(?:\\\\){1,8}"
+HOME: Final = _FOLDERS.replace("{0}", BACKSLASHES)
 """The path of a home folder up to the user's name; also as the name of a project folder."""
-RAW_HOME: Final = _FOLDERS.replace("{0}", r"(?:\\\\){1,8}")
+RAW_HOME: Final = _FOLDERS.replace("{0}", RAW_BACKSLASHES)
 """The same in raw JSON, where a backslash is two: the second of `\\\\` is never taken for the beginning of an escape."""
 
 _SECRET_WORDS = r"(?i:pass(?:word|wd|phrase|code)|passwort|secret|token|api[ _-]?key|access[ _-]?key|credentials?)"
@@ -279,13 +281,20 @@ def compile_pattern(pattern: str, *, captures: bool = True) -> Any:
     """Compile a pattern for bytes of UTF-8 text."""
     import re2  # here: most commands redact nothing
 
+    return re2.compile(pattern.encode(), pattern_options(captures=captures))
+
+
+def pattern_options(*, captures: bool) -> Any:
+    """Return the options with which patterns are compiled."""
+    import re2
+
     options = re2.Options()
     options.max_mem = 1 << 26
     options.log_errors = False
     # Byte by byte, although the text is UTF-8: every secret begins and ends beside an ASCII character.
     options.encoding = re2.Options.Encoding.LATIN1
     options.never_capture = not captures
-    return re2.compile(pattern.encode(), options)
+    return options
 
 
 @cache
