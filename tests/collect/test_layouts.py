@@ -19,7 +19,10 @@ from unspool.errors import ObjectStoreFailed
 from unspool.store.archive.archive import decompress
 
 NEW = {
-    "targets": ("asked", "chain_day", "chain_last", "chain_sequence", "chain_digest"),
+    "targets": (
+        *("asked", "chain_day", "chain_last", "chain_sequence", "chain_digest"),
+        *("redactions", "looked", "failed", "refused"),
+    ),
     "streams": ("at",),
     "outbox": ("length", "source_generation", "packed"),
 }

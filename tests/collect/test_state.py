@@ -14,7 +14,7 @@ from unspool.collect.segments import (
     encode_part,
     format_device_segment_name,
 )
-from unspool.collect.state import NAME, CollectedSpan, PackedSegment, WaitingPart, open_state
+from unspool.collect.state import NAME, CollectedSpan, CollectorCondition, PackedSegment, WaitingPart, open_state
 from unspool.store.archive import compress
 
 HEADER = header(1)
@@ -60,3 +60,21 @@ def test_the_space_of_parts_that_were_sent_is_given_back(tmp_path: Path) -> None
         assert _space(tmp_path) < size
         assert state.spans(stream.id) == [CollectedSpan(1, 5, "h", "b", "seen")]
         assert state.sent()["s"].sequence == 12
+
+
+def test_the_condition_counts_failures_in_a_row_and_the_secrets_of_what_was_sent(tmp_path: Path) -> None:
+    with open_state(tmp_path, "file:///x", "acme", "d1") as state:
+        assert state.condition() == CollectorCondition(None, None, 0, 0, 0)
+        state.note_look(5, 2, is_refused=True)
+        state.note_look(6, 1, is_refused=True)
+        assert state.condition() == CollectorCondition(None, 6, 0, failed=1, refused=2)
+        stream = state.stream("s", "/a.jsonl")
+        for sequence in (1, 2):
+            text = encode_part(HEADER, [SegmentLine(0, 1, "1")])
+            state.keep(_part(stream.id, sequence, 1)._replace(redactions=3), compress(text))
+        name = DeviceSegmentName("acme", "d1", FIRST_DAY, 1, FIRST)
+        segment = PackedSegment(format_device_segment_name(name), "0" * 64, FIRST_DAY, b"")
+        state.keep_packed(segment, state.parts_to_pack(state.waiting(), "here"))
+        state.confirm_packed(segment, 7)
+        state.note_look(8, 0, is_refused=False)
+        assert state.condition() == CollectorCondition(7, 8, 6, failed=0, refused=0)

@@ -22,17 +22,19 @@ if TYPE_CHECKING:
     from unspool.collect.object_store import open_object_store
     from unspool.collect.segment_maker import CollectionPlan, CollectionReport, SegmentTools
     from unspool.collect.selection import OPTIONAL, CollectCandidate, SelectionRules, find_candidates, is_refused
-    from unspool.collect.service_units import service_commands, unit_path, unit_text
+    from unspool.collect.service_units import (
+        COLLECTOR, INGEST, Service, log_path, service_commands, unit_path, unit_text,
+    )
     from unspool.collect.state import collector_lock, known_targets, open_state
 
 __all__ = [
-    "OPTIONAL", "CollectCandidate", "CollectionPlan", "CollectionReport", "DeviceHeartbeat", "Enrolment",
-    "FlushSchedule", "MetricFamily", "SegmentTools", "SelectionRules", "add_progress", "check_device_name",
-    "collect_sessions", "collector_lock", "describe_system", "enrol_device", "enrol_with_token",
-    "epoch_seconds", "find_candidates", "format_metrics", "is_refused", "known_targets", "limit_rate",
-    "open_object_store", "open_state", "parse_enrolment_options", "preview_segments", "publish_progress",
-    "read_enrolment", "read_offsets", "remove_enrolment", "replace_enrolment", "rotate_device_key",
-    "send_heartbeat", "service_commands", "unit_path", "unit_text", "write_offsets",
+    "COLLECTOR", "INGEST", "OPTIONAL", "CollectCandidate", "CollectionPlan", "CollectionReport", "DeviceHeartbeat",
+    "Enrolment", "FlushSchedule", "MetricFamily", "SegmentTools", "SelectionRules", "Service", "add_progress",
+    "check_device_name", "collect_sessions", "collector_lock", "describe_system", "enrol_device",
+    "enrol_with_token", "epoch_seconds", "find_candidates", "format_metrics", "is_refused", "known_targets",
+    "limit_rate", "log_path", "open_object_store", "open_state", "parse_enrolment_options", "preview_segments",
+    "publish_progress", "read_enrolment", "read_offsets", "remove_enrolment", "replace_enrolment",
+    "rotate_device_key", "send_heartbeat", "service_commands", "unit_path", "unit_text", "write_offsets",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -47,6 +49,6 @@ __getattr__ = lazy_door(__name__, {
     "object_store": "open_object_store",
     "segment_maker": "CollectionPlan CollectionReport SegmentTools",
     "selection": "OPTIONAL CollectCandidate SelectionRules find_candidates is_refused",
-    "service_units": "service_commands unit_path unit_text",
+    "service_units": "COLLECTOR INGEST Service log_path service_commands unit_path unit_text",
     "state": "collector_lock known_targets open_state",
 })

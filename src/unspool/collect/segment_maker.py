@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from unspool.collect.enrolment import Enrolment
@@ -43,6 +44,7 @@ from unspool.collect.source_bytes import (
 )
 from unspool.collect.state import CollectedSpan, CollectorState, StreamState, WaitingPart
 from unspool.errors import UnspoolError
+from unspool.format import format_timestamp
 from unspool.read import MAX_LINE, SAMPLE_SIZE
 from unspool.redact import Counts, Redacted, Redactor, decode_line, redact_line, redact_suspect_lines
 from unspool.store.archive import Archive, compress
@@ -157,6 +159,8 @@ class SegmentTools(NamedTuple):
     schedule: FlushSchedule = FlushSchedule()
     drops_line: Callable[[str], bool] = lambda _: False
     """Returns whether a redacted line is one that was forgotten and must not be sent again."""
+    zone: Callable[[], str] = lambda: ""
+    """Returns the time zone of this machine as it is written in a part."""
 
 
 class MadePart(NamedTuple):
@@ -444,6 +448,8 @@ class SegmentMaker:
             rules=redactor.version,
             redactions=dict(sorted(piece.counts.items())),
             written=self._tools.clock(),
+            modified=format_timestamp(datetime.fromtimestamp(candidate.modified / 1e9, UTC)),
+            zone=self._tools.zone(),
             head=span.head,
             boundary=span.boundary,
         )

@@ -107,6 +107,10 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """How many secrets of each kind were replaced."""
     written: str
     """When it was made, in UTC."""
+    modified: str = ""
+    """When the source was last changed, in UTC, by the clock of its device. Earlier versions do not say it."""
+    zone: str = ""
+    """The time zone of the device when it was made, as its distance from UTC: `+02:00`."""
     head: str
     """Keyed hash of the first bytes of the source, at most 4,096 and none after `end`."""
     boundary: str

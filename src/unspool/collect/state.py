@@ -40,7 +40,7 @@ from unspool.store import open_side_database, transaction, translate_errors
 from unspool.store.archive import decompress_at_most
 
 NAME, LOCK = "collect.db", "collect.lock"
-VERSION = 2
+VERSION = 3
 _FREE = 4 * 1024 * 1024
 """Bytes of free pages that are kept for the next segments."""
 
@@ -108,6 +108,18 @@ class ChainEnd(NamedTuple):
     """Its name; nothing if there is none."""
     sequence: int
     digest: str
+
+
+class CollectorCondition(NamedTuple):
+    """How a collector is: some columns of `targets`."""
+
+    confirmed: int | None
+    """When something was last confirmed, in milliseconds since 1970."""
+    looked: int | None
+    """When it last looked at the files."""
+    redactions: int
+    failed: int
+    refused: int
 
 
 class DropOutcome(NamedTuple):
@@ -246,9 +258,9 @@ class CollectorState:
                 self.database.execute("DELETE FROM outbox WHERE id = ?", (part.id,))
             self._forget_packed()
             self._set_chain_end(ChainEnd(segment.next_day, segment.name, name.sequence, segment.digest))
-            change = "UPDATE targets SET unpublished = 1, confirmed = ? WHERE id = ?"
-            self.database.execute(change, (now, self._target))
-        return [WaitingPart(*values) for *values, _ in rows]
+            parts = [WaitingPart(*values) for *values, _ in rows]
+            self._note_confirmed(now, sum(part.redactions for part in parts))
+        return parts
 
     def confirm(self, segment: WaitingPart, now: int) -> None:
         """Record that the object store has a segment of an earlier version, and take it out of the outbox."""
@@ -256,8 +268,7 @@ class CollectorState:
         with transaction(self.database):
             self._record_sent(segment, header, "")
             self.database.execute("DELETE FROM outbox WHERE id = ?", (segment.id,))
-            change = "UPDATE targets SET unpublished = 1, confirmed = ? WHERE id = ?"
-            self.database.execute(change, (now, self._target))
+            self._note_confirmed(now, segment.redactions)
 
     def follow_other(self, name: str, digest: str, data: bytes) -> DropOutcome:
         """Continue the chain after a segment that another collector has sent; parts here of its streams are dropped."""
@@ -380,6 +391,10 @@ class CollectorState:
         values = (stream_id, header.generation, header.end, header.head, header.boundary)
         self.database.execute("INSERT OR REPLACE INTO sent_spans VALUES (?, ?, ?, ?, ?)", values)
 
+    def _note_confirmed(self, now: int, redactions: int) -> None:
+        change = "UPDATE targets SET unpublished = 1, confirmed = ?, redactions = redactions + ? WHERE id = ?"
+        self.database.execute(change, (now, redactions, self._target))
+
     def _forget_packed(self) -> None:
         self.database.execute("DELETE FROM packed WHERE target_id = ?", (self._target,))
         change = "UPDATE outbox SET packed = 0 WHERE packed = 1 AND stream_id IN "
@@ -408,12 +423,15 @@ class CollectorState:
         """Record that the heartbeat was written."""
         self.database.execute("UPDATE targets SET unpublished = 0 WHERE id = ?", (self._target,))
 
-    @property
-    def last_confirmed(self) -> int | None:
-        """When something was last confirmed, in milliseconds since 1970."""
-        query = "SELECT confirmed FROM targets WHERE id = ?"
-        confirmed: int | None = self.database.execute(query, (self._target,)).fetchone()[0]
-        return confirmed
+    def note_look(self, now: int, failed: int, *, is_refused: bool) -> None:
+        """Record that a collector has looked at the files: how many it could not read, and whether the store failed."""
+        change = "UPDATE targets SET looked = ?, failed = ?, refused = iif(?, refused + 1, 0) WHERE id = ?"
+        self.database.execute(change, (now, failed, is_refused, self._target))
+
+    def condition(self) -> CollectorCondition:
+        """Return how the collector is."""
+        query = f"SELECT {', '.join(CollectorCondition._fields)} FROM targets WHERE id = ?"
+        return CollectorCondition(*self.database.execute(query, (self._target,)).fetchone())
 
     def ends(self) -> dict[str, int]:
         """Return how far the newest generation of each file is confirmed, for files with nothing in the outbox."""
@@ -468,8 +486,8 @@ def _open(folder: Path) -> sqlite3.Connection:
 
 
 def _load_statements(version: int) -> list[str]:
-    name = "state.sql" if version == 0 else "state_upgrade.sql"
-    return Path(__file__).with_name(name).read_text("utf-8").split(";\n")
+    names = {0: ("state.sql",), 1: ("state_upgrade.sql", "state_upgrade_3.sql"), 2: ("state_upgrade_3.sql",)}[version]
+    return [part for name in names for part in Path(__file__).with_name(name).read_text("utf-8").split(";\n")]
 
 
 @contextmanager

@@ -14,6 +14,10 @@ CREATE TABLE targets (
   chain_last TEXT NOT NULL DEFAULT '', -- the name of the last segment confirmed
   chain_sequence INTEGER NOT NULL DEFAULT 0, -- of that segment
   chain_digest TEXT NOT NULL DEFAULT '0000000000000000000000000000000000000000000000000000000000000000',
+  redactions INTEGER NOT NULL DEFAULT 0, -- secrets that were replaced in what was confirmed
+  looked INTEGER,                    -- when a collector last looked at the files: milliseconds since 1970
+  failed INTEGER NOT NULL DEFAULT 0, -- files that it could not read then
+  refused INTEGER NOT NULL DEFAULT 0, -- attempts in a row that the store did not answer or refused
   UNIQUE (url, org, device)
 ) STRICT;
 

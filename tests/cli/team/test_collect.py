@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.collect.machine import folder_place, rows
 from unspool.cli.team.collect import _NOT_FOR_SERVICE, collect
+from unspool.cli.team.credentials import CredentialsFile
+from unspool.collect.segments import decode_part_header, unpack_device_segment
 from unspool.collect.state import collector_lock
 from unspool.testing.build import assistant, session, user
 
@@ -45,6 +48,23 @@ def test_the_contract(run: Run, config: Path, tmp_path: Path) -> None:
     assert again.out == "0 segments, 0 lines, 0 bytes; redacted: nothing; waiting: 0\n"
     (status,) = json.loads(run("collect", "--status", "--json").out)["items"]
     assert (status["segments"], status["lines"], status["pending"]) == (1, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("modified", "words"),
+    [(1_767_571_200.25, "2026-01-05T00:00:00.250Z"), (-86400.0, "1969-12-31T00:00:00.000Z")],
+)
+def test_a_part_says_when_its_file_changed_and_where(
+    run: Run, config: Path, tmp_path: Path, modified: float, words: str
+) -> None:
+    (file,) = config.glob("projects/*/*.jsonl")
+    os.utime(file, (modified, modified))
+    done = run("collect", "--to", f"file://{tmp_path}/lake", "--config-dir", config, TZ="Asia/Kathmandu")
+    assert done.code == 0, done.err
+    (segment,) = tmp_path.glob("lake/segments/*/*/*/*.zst")
+    _, (part,) = unpack_device_segment(segment.read_bytes())
+    header = decode_part_header(part.text)
+    assert (header.modified, header.zone) == (words, "+05:45")
 
 
 def test_a_dry_run_sends_nothing(run: Run, config: Path, tmp_path: Path) -> None:
@@ -96,6 +116,17 @@ def test_status_is_told_to_prometheus(run: Run, config: Path, tmp_path: Path) ->
     assert f'{{to="file://{tmp_path}/lake",org="acme",device="' in segments
     assert segments.endswith("} 1")
     assert "# TYPE unspool_collect_confirmed_timestamp_seconds gauge" in lines
+    (redactions,) = [line for line in lines if line.startswith("unspool_collect_redactions{")]
+    assert redactions.endswith("} 1")
+
+
+def test_status_counts_attempts_that_failed(run: Run, config: Path) -> None:
+    names = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    for count in (1, 2):
+        assert run("collect", "--to", "s3://b/p", "--config-dir", config, **names).code == 6
+        (status,) = json.loads(run("collect", "--status", "--json").out)["items"]
+        assert (status["failed_attempts"], status["failed_files"], status["redactions"]) == (count, 0, 0)
+        assert (status["looked_at"] is None, status["confirmed_at"]) == (False, None)
 
 
 @pytest.mark.parametrize(
@@ -163,6 +194,43 @@ def test_credentials_come_from_a_file_that_nobody_else_may_read(run: Run, config
     assert run(*arguments).code == 5
     path.chmod(0o600)
     assert run(*arguments).code == 0
+
+
+def test_credentials_are_read_again_when_their_file_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "secret.env"
+
+    def write(text: str, mode: int = 0o600) -> None:
+        new = tmp_path / "new"
+        new.write_text(text)
+        new.chmod(mode)
+        new.replace(path)
+
+    for name in ("T_SET", "T_ONE", "T_TWO"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("T_SET", "before")
+    write("T_SET=file\nT_ONE=1\n")
+    credentials = CredentialsFile(path)
+    credentials.load()
+    assert (os.environ["T_SET"], os.environ["T_ONE"], credentials.refresh()) == ("before", "1", False)
+    write("export T_ONE='2'\nT_TWO=3\n")
+    assert credentials.has_changed()
+    assert credentials.refresh()
+    assert (os.environ["T_SET"], os.environ["T_ONE"], os.environ["T_TWO"]) == ("before", "2", "3")
+    assert not credentials.refresh()
+    for text, mode in (("T_TWO=4\n", 0o644), ("nonsense\n", 0o600)):
+        write(text, mode)
+        assert not credentials.refresh()
+        assert (os.environ["T_ONE"], os.environ["T_TWO"]) == ("2", "3")
+        assert "the credentials from before stay" in capsys.readouterr().err
+        assert not credentials.refresh()  # said once
+    write("T_TWO=5\n")
+    assert credentials.refresh()
+    assert ("T_ONE" in os.environ, os.environ["T_TWO"]) == (False, "5")
+    write("")
+    assert credentials.refresh()
+    assert "T_TWO" not in os.environ
 
 
 def test_offsets_are_kept_for_another_collector(run: Run, config: Path, tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ import pytest
 import unspool
 from tests.cli.conftest import Run
 from tests.faults.world import World
+from unspool.cli.team.lake import _NOT_FOR_SERVICE, ingest
+from unspool.testing.build import assistant, session, user
 
 
 @pytest.fixture
@@ -57,11 +61,33 @@ def test_status_says_what_each_device_has_sent_and_what_is_not_in_the_tables(
     assert run("lake", "ingest", "--from", sent, "--to", tmp_path / "lake").code == 0
     (after,) = json.loads(run(*arguments, "--json").out)["items"]
     assert (after["segments"], after["backlog_segments"], after["backlog_lines"]) == (1, 0, 0)
+    assert (after["lag_seconds"], after["failed"], after["redactions"]) == (0.0, 0, 0)
     assert run(*arguments).out.splitlines()[1].split()[-4:] == ["1", "1", "0", "0"]
     metrics = run(*arguments, "--prometheus").out.splitlines()
     labels = f'org="acme",user="ada",device="{after["device"]}"'
     assert f"unspool_lake_device_ingested_segments{{{labels}}} 1" in metrics
     assert "# TYPE unspool_lake_device_backlog_segments gauge" in metrics
+
+
+def test_status_says_how_far_the_tables_are_behind_and_what_was_redacted(run: Run, sent: str, tmp_path: Path) -> None:
+    assert run("lake", "ingest", "--from", sent, "--to", tmp_path / "lake").code == 0
+    session(user(f"use ghp_{'a1B2' * 9}"), assistant("Done.")).save(tmp_path / "config")
+    assert run("collect", "--to", sent, "--config-dir", tmp_path / "config").code == 0
+    # The device's clock, as its heartbeat has it: an hour later.
+    (path,) = (tmp_path / "segments").glob("manifests/*/*.heartbeat")
+    beat = json.loads(path.read_bytes())
+    later = datetime.fromisoformat(beat["written"]) + timedelta(hours=1)
+    path.write_text(json.dumps({**beat, "written": f"{later:%Y-%m-%dT%H:%M:%SZ}"}))
+    arguments = ("lake", "status", "--lake", tmp_path / "lake", "--from", sent)
+    (behind,) = json.loads(run(*arguments, "--json").out)["items"]
+    assert (behind["backlog_segments"], behind["redactions"]) == (1, 0)
+    assert 3600 <= behind["lag_seconds"] < 3700
+    assert "  1 h  " in run(*arguments, COLUMNS="240").out
+    assert run("lake", "ingest", "--from", sent, "--to", tmp_path / "lake").code == 0
+    (after,) = json.loads(run(*arguments, "--json").out)["items"]
+    assert (after["lag_seconds"], after["redactions"]) == (0.0, 1)
+    labels = f'org="acme",user="ada",device="{after["device"]}"'
+    assert f"unspool_lake_device_redactions{{{labels}}} 1" in run(*arguments, "--prometheus").out.splitlines()
 
 
 def test_a_machine_that_leaves_tells_the_store_and_forgets_its_key(run: Run, sent: str, tmp_path: Path) -> None:
@@ -80,6 +106,33 @@ def test_a_machine_that_leaves_tells_the_store_and_forgets_its_key(run: Run, sen
     )
     again = run("collect", "--to", sent, "--config-dir", tmp_path / "config", "--org", "acme", "--json")
     assert json.loads(again.out)["segments"] == 1  # another device: nothing of the old one is continued
+
+
+def test_the_system_is_told_how_to_start_an_ingest_with_every_option(run: Run, tmp_path: Path) -> None:
+    given = ["--from", "s3://b/in", "--to", "s3://b/lake", "--every", "30.0", "--workers", "2", "--shard", "1/4"]
+    given += ["--memory", str(2 << 30), "--pseudonyms", f"{tmp_path}/a key", "--env-file", f"{tmp_path}/env"]
+    printed = run("lake", "ingest", *given, "--install", "--print")
+    (line,) = [line for line in printed.out.splitlines() if line.startswith("ExecStart=")]
+    words = line.removeprefix("ExecStart=").strip('"').split('" "')
+    assert words[1:6] == ["-m", "unspool", "lake", "ingest", "--follow"]
+    assert words[6:] == given
+    takes_part = {option.opts[0] for option in ingest.params if option.name not in _NOT_FOR_SERVICE}
+    assert takes_part - {"--uninstall"} == set(given[::2])
+    assert not (tmp_path / "home" / ".config").exists()
+
+
+def test_the_ingest_is_installed_and_removed(run: Run, tmp_path: Path) -> None:
+    unit = tmp_path / "home" / ".config" / "systemd" / "user" / "unspool-ingest.service"
+    assert run("lake", "ingest", "--uninstall").code == 1
+    done = run("lake", "ingest", "--from", "s3://b/in", "--to", "lake", "--install")
+    assert done.out == f"wrote {unit}\nstart it: systemctl --user enable --now unspool-ingest.service\n"
+    text = unit.read_text()
+    assert "--memory" not in text  # the default stays the default
+    assert re.search(r'"--to" "/.*/lake"', text)  # the system starts it in another folder
+    assert run("lake", "ingest", "--uninstall").out.startswith(f"removed {unit}\n")
+    assert not unit.exists()
+    assert run("lake", "ingest", "--from", "s3://b/in", "--to", "lake", "--print").code == 2
+    assert run("lake", "ingest", "--from", "s3://b/in", "--to", "lake", "--install", "--again").code == 2
 
 
 def test_sums_are_those_of_usage(run: Run, sent: str, tmp_path: Path) -> None:

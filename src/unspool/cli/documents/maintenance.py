@@ -486,8 +486,16 @@ class CollectTarget(JsonObject):
     """Parts of objects that wait to be sent: lines of one file each."""
     pending_bytes: int
     """Their size."""
+    redactions: int
+    """Secrets that were replaced in what was sent."""
+    failed_files: int
+    """Files that could not be read at the last look."""
+    failed_attempts: int
+    """Attempts in a row that the store did not answer or refused."""
     confirmed_at: str | None
     """When the last object was confirmed."""
+    looked_at: str | None
+    """When a collector last looked at the files."""
     confirmed: str | None
     """Deprecated: `confirmed_at`."""
 
@@ -694,6 +702,10 @@ class LakeDevice(JsonObject):
     """Parts of segments that wait on the device."""
     pending_bytes: int
     """Their size."""
+    lag_seconds: float
+    """How much older the newest segment in the tables is than its last word; 0 without a backlog."""
+    redactions: int
+    """Secrets that were replaced in what is in the tables."""
     failed: int
     """Files that it could not read."""
     left: bool

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,9 +18,11 @@ from unspool import __version__
 from unspool.cli import options, output, store_access
 from unspool.cli.main import on_step
 from unspool.cli.team.collector_status import show_collector_status
-from unspool.cli.team.credentials import load_credentials
+from unspool.cli.team.credentials import CredentialsFile, load_credentials
 from unspool.cli.team.device_keys import enrol_device_with_token, find_token, rotate_key
+from unspool.cli.team.service_install import install_service, list_service_options, uninstall_service
 from unspool.collect import (
+    COLLECTOR,
     OPTIONAL,
     CollectCandidate,
     DeviceHeartbeat,
@@ -31,14 +33,11 @@ from unspool.collect import (
     is_refused,
     open_object_store,
     send_heartbeat,
-    service_commands,
     unit_path,
-    unit_text,
 )
 from unspool.display import units
 from unspool.errors import NotFound, NothingFound, ObjectStoreFailed, Refused, UsageError
-from unspool.files import raise_unwritable
-from unspool.paths import absolute_path, data_folder, is_encodable
+from unspool.paths import data_folder, is_encodable
 from unspool.read import Skipped
 from unspool.store import open_archive, open_store, preferences, translate_errors
 from unspool.store.sync import compare_with_disk, is_synced
@@ -63,10 +62,6 @@ _MAX_CLOCK_SKEW = 300.0
 
 
 _VERSION = re.compile(r"[0-9][0-9A-Za-z.+-]{0,30}")
-_PASSED_VARIABLES = ("UNSPOOL_HOME", "CLAUDE_CONFIG_DIR")
-"""Variables of this environment that the service gets too."""
-
-
 _NOT_FOR_SERVICE = frozenset(
     {
         "to",
@@ -182,7 +177,7 @@ def collect(
     if rest["once"] and follow:
         raise UsageError("--once and --follow cannot be used together", hint="remove one of them")
     if action == "uninstall":
-        _uninstall_service()
+        uninstall_service(COLLECTOR)
     elif status:
         show_collector_status(folder, as_json=as_json, as_metrics=rest["prometheus"])
     elif action == "leave":
@@ -196,10 +191,15 @@ def collect(
         if to is None:
             raise UsageError("missing destination", hint="add `--to URL`, or set `$UNSPOOL_COLLECT_TO`")
         if action == "install":
-            _install_service(to, folder, only_print=rest["only_print"], passed=_unit_options(rest))
+            passed = list_service_options(rest, _NOT_FOR_SERVICE)
+            install_service(COLLECTOR, ["collect", "--to", to, "--follow", *passed], only_print=rest["only_print"])
+            if not rest["only_print"] and not (folder / "enrolment.json").exists():
+                click.echo("first run: unspool collect enrol --org NAME --user NAME", err=True)
             return
-        load_credentials(rest["env_file"])
-        _run(_parse_settings(to, folder, rest, follow=follow), rest, follow=follow, dry_run=dry_run, as_json=as_json)
+        credentials = CredentialsFile(rest["env_file"])
+        credentials.load()
+        settings = _parse_settings(to, folder, rest, follow=follow)
+        _run(settings, rest, credentials, follow=follow, dry_run=dry_run, as_json=as_json)
 
 
 def _enrol_now(folder: Path, to: str | None, rest: dict[str, Any], *, as_json: bool) -> None:
@@ -249,8 +249,16 @@ def _parse_settings(to: str, folder: Path, rest: dict[str, Any], *, follow: bool
     )
 
 
-def _run(settings: _CollectorSettings, rest: dict[str, Any], *, follow: bool, dry_run: bool, as_json: bool) -> None:
-    from unspool.collect import CollectionReport, collect_sessions, collector_lock, preview_segments
+def _run(
+    settings: _CollectorSettings,
+    rest: dict[str, Any],
+    credentials: CredentialsFile,
+    *,
+    follow: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    from unspool.collect import CollectionReport, collector_lock, preview_segments
 
     enrolment = _enrol(settings.folder, rest)
     with ExitStack() as stack:
@@ -262,11 +270,11 @@ def _run(settings: _CollectorSettings, rest: dict[str, Any], *, follow: bool, dr
             preview_segments(plan, report)
             _print_report(plan, collected, report, as_json)
         elif follow:
-            _follow(plan, collected, settings, as_json)
+            _follow(plan, collected, settings, credentials, as_json)
         else:
             # Also after a failure: what was confirmed before it was sent, and the report says so.
             try:
-                collect_sessions(plan, report)
+                _collect_noted(plan, collected, report)
                 _HeartbeatWriter(plan, collected).write_if_due(report)
                 _write_offsets(plan, collected, settings)
             finally:
@@ -359,6 +367,8 @@ def _open_plan(settings: _CollectorSettings, enrolment: Enrolment) -> Iterator[t
             offsets,
             lambda modified: time.time_ns() - modified > _REST,
             settings.schedule,
+            # With `--follow` it may change: summer begins, or a laptop travels.
+            zone=lambda: datetime.now().astimezone().isoformat(timespec="seconds")[19:],
         )
         yield (
             CollectionPlan(
@@ -377,23 +387,33 @@ def _open_plan(settings: _CollectorSettings, enrolment: Enrolment) -> Iterator[t
         )
 
 
-def _follow(plan: CollectionPlan, collected: _CollectedFolder, settings: _CollectorSettings, as_json: bool) -> None:
+def _follow(
+    plan: CollectionPlan,
+    collected: _CollectedFolder,
+    settings: _CollectorSettings,
+    credentials: CredentialsFile,
+    as_json: bool,
+) -> None:
     """Send what is new, again and again, until the process is ended."""
-    from unspool.collect import CollectionReport, collect_sessions
+    from unspool.collect import CollectionReport
 
     pause, last_failure, is_probed, heartbeats = 0.0, "", False, _HeartbeatWriter(plan, collected)
     while True:
         time.sleep(pause)
+        if credentials.refresh():
+            plan = plan._replace(object_store=open_object_store(settings.to, os.environ))
+            heartbeats = _HeartbeatWriter(plan, collected)
         report = CollectionReport()
         report.is_probed = is_probed
         try:
             if last_failure or not is_probed or not collected.is_fresh():
-                collect_sessions(plan, report)
+                _collect_noted(plan, collected, report)
                 _write_offsets(plan, collected, settings)
             heartbeats.write_if_due(report)
             is_probed, last_failure, pause = True, "", settings.every
         except ObjectStoreFailed as failure:
-            if failure.is_final:
+            # Credentials that were exchanged meanwhile are the likely reason.
+            if failure.is_final and not credentials.has_changed():
                 raise
             # A store that stays away is reported once, not at every attempt.
             if failure.message.partition(";")[0] != last_failure:
@@ -403,6 +423,24 @@ def _follow(plan: CollectionPlan, collected: _CollectedFolder, settings: _Collec
         _warn(report)
         if report.segments:
             _print_report(plan, collected, report, as_json, brief=True)
+
+
+def _collect_noted(plan: CollectionPlan, collected: _CollectedFolder, report: CollectionReport) -> None:
+    """Send what is new, and record for `--status` how that went."""
+    from unspool.collect import collect_sessions
+
+    try:
+        collect_sessions(plan, report)
+    except ObjectStoreFailed:
+        _note_look(plan, collected, report, is_refused=True)
+        raise
+    _note_look(plan, collected, report, is_refused=False)
+
+
+def _note_look(
+    plan: CollectionPlan, collected: _CollectedFolder, report: CollectionReport, *, is_refused: bool
+) -> None:
+    plan.state.note_look(plan.milliseconds(), len(report.failed) + len(collected.skipped), is_refused=is_refused)
 
 
 def _write_offsets(plan: CollectionPlan, collected: _CollectedFolder, settings: _CollectorSettings) -> None:
@@ -484,7 +522,7 @@ def _leave(folder: Path, *, is_forced: bool, as_json: bool) -> None:
                 output.warn(f"`{url}` was not told: {failure.message}")
         remove_enrolment(folder)
     if unit_path(Path.home(), sys.platform, os.environ).exists():
-        _uninstall_service()
+        uninstall_service(COLLECTOR)
     data = {"org": enrolment.org, "device": enrolment.device, "told": informed, "dropped": waiting}
     line = f"left {enrolment.org}; what device {enrolment.device} has sent stays in the store"
     output.print_result("collect-leave", data, line, as_json=as_json)
@@ -550,59 +588,5 @@ def _enrol(folder: Path, rest: dict[str, Any]) -> Enrolment:
     return enrol_device(folder, options, os.environ)
 
 
-def _unit_options(rest: dict[str, Any]) -> list[str]:
-    """Return the options with which the service runs the collector."""
-    arguments = []
-    # From the command itself, not from a list: an option that came later must not be missing in the service.
-    for option in click.get_current_context().command.params:
-        value = rest.get(option.name or "")
-        if option.name in _NOT_FOR_SERVICE or not isinstance(option, click.Option) or value == option.default:
-            continue
-        if option.is_flag:
-            arguments += [option.opts[0]] if value else []
-            continue
-        for word in (value or ()) if option.multiple else (value,):
-            if word is not None:
-                arguments += [option.opts[0], _absolute_word(option.name or "", word)]
-    return arguments
-
-
-def _absolute_word(name: str, word: object) -> str:
-    """Return the value of an option as text, with an absolute path: the system starts the collector elsewhere."""
-    is_path = isinstance(word, Path) or name == "config_dirs"
-    if is_path or (name in ("include", "exclude") and str(word).startswith(("./", "../", "~"))):
-        return str(absolute_path(Path(str(word)).expanduser()))
-    return str(word)
-
-
 def _format_time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}Z"
-
-
-def _install_service(to: str, folder: Path, *, only_print: bool, passed: Sequence[str]) -> None:
-    """Write the systemd unit or launchd file of the collector, and print how to start it."""
-    path = unit_path(Path.home(), sys.platform, os.environ)
-    command = [sys.executable, "-m", "unspool", "collect", "--to", to, "--follow", *passed]
-    environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
-    text = unit_text(command, environment, sys.platform)
-    if only_print:
-        click.echo(text.decode(), nl=False)
-        return
-    with raise_unwritable(f"cannot write `{path}`"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text)
-    click.echo(f"wrote {path}")
-    click.echo(f"start it: {service_commands(path, sys.platform)[0]}")
-    if not (folder / "enrolment.json").exists():
-        click.echo("first run: unspool collect enrol --org NAME --user NAME", err=True)
-
-
-def _uninstall_service() -> None:
-    """Remove the unit, and print how to end a collector that runs."""
-    path = unit_path(Path.home(), sys.platform, os.environ)
-    if not path.exists():
-        raise NothingFound(f"not installed: `{path}`")
-    with raise_unwritable(f"cannot remove `{path}`"):
-        path.unlink()
-    click.echo(f"removed {path}")
-    click.echo(f"stop the running collector with: {service_commands(path, sys.platform)[1]}")

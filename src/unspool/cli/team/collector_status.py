@@ -17,6 +17,13 @@ _METRICS = {
     "lines": "Lines that were sent.",
     "pending": "Parts of segments that wait to be sent.",
     "pending_bytes": "Bytes that wait to be sent.",
+    "redactions": "Secrets that were replaced in what was sent.",
+    "failed_files": "Files that could not be read at the last look.",
+    "failed_attempts": "Attempts in a row that the store did not answer or refused.",
+}
+_TIMES = {
+    "confirmed": "When the store last confirmed a segment.",
+    "looked": "When a collector last looked at the files; with --follow at least once an hour.",
 }
 
 
@@ -42,7 +49,7 @@ def _read_rows(folder: Path) -> list[dict[str, Any]]:
     rows = []
     for url, org, device in known_targets(folder):
         with open_state(folder, url, org, device) as state:
-            sent, waiting, last = state.sent().values(), state.waiting(), state.last_confirmed
+            sent, waiting, condition = state.sent().values(), state.waiting(), state.condition()
             rows.append(
                 {
                     "to": url,
@@ -53,16 +60,18 @@ def _read_rows(folder: Path) -> list[dict[str, Any]]:
                     "lines": sum(stream.lines for stream in sent),
                     "pending": len(waiting),
                     "pending_bytes": sum(part.size for part in waiting),
-                    "confirmed_at": None
-                    if last is None
-                    else f"{datetime.fromtimestamp(last / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}",
+                    "redactions": condition.redactions,
+                    "failed_files": condition.failed,
+                    "failed_attempts": condition.refused,
+                    "confirmed_at": _format_time(condition.confirmed),
+                    "looked_at": _format_time(condition.looked),
                 }
             )
     return rows
 
 
 def _metrics_text(rows: list[dict[str, Any]]) -> str:
-    from unspool.collect import MetricFamily, epoch_seconds, format_metrics
+    from unspool.collect import MetricFamily, format_metrics
 
     labels = [{name: row[name] for name in ("to", "org", "device")} for row in rows]
     families = [
@@ -71,7 +80,19 @@ def _metrics_text(rows: list[dict[str, Any]]) -> str:
         )
         for name, words in _METRICS.items()
     ]
-    confirmed = [(label, epoch_seconds(row["confirmed_at"])) for label, row in zip(labels, rows, strict=True)]
-    times = [(label, seconds) for label, seconds in confirmed if seconds is not None]
-    words = "When the store last confirmed a segment."
-    return format_metrics([*families, MetricFamily("unspool_collect_confirmed_timestamp_seconds", words, times)])
+    times = [
+        MetricFamily(f"unspool_collect_{name}_timestamp_seconds", words, _times(rows, labels, f"{name}_at"))
+        for name, words in _TIMES.items()
+    ]
+    return format_metrics([*families, *times])
+
+
+def _times(rows: list[dict[str, Any]], labels: list[dict[str, Any]], name: str) -> list[tuple[dict[str, Any], float]]:
+    from unspool.collect import epoch_seconds
+
+    seconds = [(label, epoch_seconds(row[name])) for label, row in zip(labels, rows, strict=True)]
+    return [(label, time) for label, time in seconds if time is not None]
+
+
+def _format_time(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"

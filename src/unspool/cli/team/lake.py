@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,12 @@ import click
 from unspool.cli import options, output
 from unspool.cli.main import SuggestingGroup, step_hook
 from unspool.cli.query.sql import format_options, print_query_error, write_answer
+from unspool.cli.team.credentials import load_credentials
 from unspool.cli.team.forget import PSEUDONYMS, forget, parse_device
 from unspool.cli.team.lake_admin import admin
 from unspool.cli.team.lake_sink import sink
+from unspool.cli.team.service_install import install_service, list_service_options, uninstall_service
+from unspool.collect import INGEST
 from unspool.display import TextColumn, clean_line, units
 from unspool.errors import NotFound, NothingFound, Unreadable, UsageError, conflicting_options
 from unspool.extras import require_extras
@@ -40,10 +43,16 @@ _STATUS_COLUMNS = (
     TextColumn("sent", right=True),
     TextColumn("ingested", right=True),
     TextColumn("backlog", right=True),
+    TextColumn("lag", right=True, expendable=True),
     TextColumn("waiting", right=True),
+    TextColumn("failed", right=True, expendable=True),
+    TextColumn("redacted", right=True, expendable=True),
 )
 
 _MAX_SHARDS = 64
+_INGEST_MEMORY = "512MiB"
+_NOT_FOR_SERVICE = frozenset({"follow", "install", "only_print", "as_json", "again", "devices", "since"})
+"""Options of an ingest that are for one run, or that the service has anyway."""
 _LEAST_MEMORY = 448 * 1024 * 1024
 """Bytes that an ingest can work with: with less, even the batch of one segment needs more."""
 _MEMORY = 8 << 30
@@ -97,7 +106,8 @@ def init(url: str, pseudonyms: Path | None, as_json: bool) -> None:
     help="Only the I-th of N parts of the devices, so that several machines share the work",
 )  # fmt: skip
 @click.option(
-    "--memory", metavar="SIZE", default="512MiB", show_default=True, callback=lambda _, __, value: _parse_memory(value),
+    "--memory", metavar="SIZE", default=_INGEST_MEMORY, show_default=True,
+    callback=lambda _, __, value: _parse_memory(value),
     help="Memory that each worker may use; less means smaller batches",
 )  # fmt: skip
 @click.option("--again", is_flag=True, help="Rebuild all derived rows, with new prices or after an upgrade")
@@ -109,6 +119,15 @@ def init(url: str, pseudonyms: Path | None, as_json: bool) -> None:
     help="With --again: only of files that got new lines on this day (UTC) or later",
 )  # fmt: skip
 @PSEUDONYMS
+@click.option(
+    "--env-file", metavar="FILE", type=click.Path(path_type=Path), help="File with credentials as NAME=VALUE lines"
+)
+@click.option("--install", is_flag=True, help="Write a service that runs this with --follow at every login")
+@click.option("--print", "only_print", is_flag=True, help="With --install: print the service unit, write nothing")
+@click.option(
+    "--uninstall", is_flag=True, is_eager=True, expose_value=False, help="Remove that service",
+    callback=lambda ctx, _, value: _uninstall_ingest(ctx) if value else None,
+)  # fmt: skip
 @options.json_option
 @click.pass_context
 def ingest(
@@ -125,6 +144,9 @@ def ingest(
     devices: tuple[str, ...],
     since: str | None,
     pseudonyms: Path | None,
+    env_file: Path | None,
+    install: bool,
+    only_print: bool,
     as_json: bool,
 ) -> None:
     """Read segments into the tables, each line once.
@@ -139,6 +161,14 @@ def ingest(
         raise UsageError("--device and --since need --again", hint="add `--again`")
     for device in devices:
         parse_device(device)
+    if only_print and not install:
+        raise UsageError("--print is for --install", hint="add `--install`")
+    if install:
+        if again:
+            raise conflicting_options("--install", "--again")
+        install_service(INGEST, _service_arguments(ctx), only_print=only_print)
+        return
+    load_credentials(env_file)
     selection = AgainSelection(frozenset(devices), since)
     job = IngestJob(source, url, again, workers, IngestShard(*shard), memory, selection, pseudonyms, step_hook())
     if follow:
@@ -153,6 +183,19 @@ def ingest(
     _print_report(report, as_json)
     if report.bad:
         ctx.exit(Unreadable.exit_code)
+
+
+def _service_arguments(ctx: click.Context) -> list[str]:
+    values = dict(ctx.params)
+    # As they were given, not as they were parsed.
+    values["shard"] = "{}/{}".format(*ctx.params["shard"]) if ctx.params["shard"] != (1, 1) else None
+    values["memory"] = None if ctx.params["memory"] == _parse_memory(_INGEST_MEMORY) else str(ctx.params["memory"])
+    return ["lake", "ingest", "--follow", *list_service_options(values, _NOT_FOR_SERVICE)]
+
+
+def _uninstall_ingest(ctx: click.Context) -> None:
+    uninstall_service(INGEST)
+    ctx.exit()
 
 
 @lake.command("spark-ingest")
@@ -439,9 +482,10 @@ def status(ctx: click.Context, url: str, source: str, *, prometheus: bool, as_js
 
 def _status_cells(device: DeviceStatus) -> list[str]:
     state = "left" if device.left else (device.seen_at or "never")
-    numbers = (device.sent_segments, device.segments, device.backlog_segments, device.pending)
     names = (device.org, device.user, device.device, state, device.collector or "", device.claude_code or "")
-    return [*map(clean_line, names), *(f"{number:,}" for number in numbers)]
+    sent = (f"{number:,}" for number in (device.sent_segments, device.segments, device.backlog_segments))
+    rest = (f"{number:,}" for number in (device.pending, device.failed, device.redactions))
+    return [*map(clean_line, names), *sent, units.duration(timedelta(seconds=device.lag_seconds)), *rest]
 
 
 @lake.command()

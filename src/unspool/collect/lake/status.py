@@ -42,6 +42,10 @@ class DeviceStatus(NamedTuple):
     backlog_segments: int
     backlog_lines: int
     """Sent, and not in the tables."""
+    lag_seconds: float
+    """How much older the newest segment in the tables is than what the device said last; 0 without a backlog."""
+    redactions: int
+    """Secrets that were replaced in what is in the tables."""
     pending: int
     pending_bytes: int
     """Waiting on the device."""
@@ -72,26 +76,30 @@ def read_status(lake: Lake, object_store: SegmentStore) -> LakeStatus:
     devices = []
     for home in sorted({*ingested, *manifests, *heartbeats}):
         manifest, beat = manifests.get(home), heartbeats.get(home)
-        user, segments, lines = ingested.get(home, ("", 0, 0))
+        here = ingested.get(home, _Ingested())
         streams = manifest.streams.values() if manifest else ()
         # Streams that had chains of their own, and the chain of the device. The heartbeat has the lines of both.
         sent_segments = sum(sent.sequence for sent in streams) + (beat.segments if beat else 0)
         sent_lines = max(sum(sent.lines for sent in streams), beat.lines if beat else 0)
         report = beat or manifest
+        seen_at = max((words.written for words in (manifest, beat) if words), default=None)
+        backlog = max(sent_segments - here.segments, 0)
         devices.append(
             DeviceStatus(
                 org=home[0],
-                user=report.user if report else user,
+                user=report.user if report else here.user,
                 device=home[1],
-                seen_at=max((words.written for words in (manifest, beat) if words), default=None),
+                seen_at=seen_at,
                 **_versions(beat),
                 streams=max(len(streams), beat.streams if beat else 0),
                 sent_segments=sent_segments,
                 sent_lines=sent_lines,
-                segments=segments,
-                lines=lines,
-                backlog_segments=max(sent_segments - segments, 0),
-                backlog_lines=max(sent_lines - lines, 0),
+                segments=here.segments,
+                lines=here.lines,
+                backlog_segments=backlog,
+                backlog_lines=max(sent_lines - here.lines, 0),
+                lag_seconds=_seconds_between(here.written, seen_at) if backlog else 0.0,
+                redactions=here.redactions,
                 pending=beat.pending if beat else 0,
                 pending_bytes=beat.pending_bytes if beat else 0,
                 failed=beat.failed if beat else 0,
@@ -101,19 +109,42 @@ def read_status(lake: Lake, object_store: SegmentStore) -> LakeStatus:
     return LakeStatus(devices, quarantined, [name for name, _ in damaged])
 
 
-def _read_ingested(lake: Lake) -> dict[tuple[str, str], tuple[str, int, int]]:
-    """Return for each device its user, and how many segments and lines of it are in the tables."""
+class _Ingested(NamedTuple):
+    """What of a device is in the tables."""
+
+    user: str = ""
+    segments: int = 0
+    lines: int = 0
+    redactions: int = 0
+    written: float | None = None
+    """When the newest segment of it was made, in seconds since 1970."""
+
+
+def _read_ingested(lake: Lake) -> dict[tuple[str, str], _Ingested]:
     versions: dict[str, int] = {}
     for name in LINES:
         lake.table(name, fresh=True)
         versions |= lake.versions(name)
-    found: dict[tuple[str, str], tuple[str, int, int]] = {}
-    for org, device, user, id, lines in lake.rows("sources", "SELECT org, device, user, id, all_lines FROM t"):
+    found: dict[tuple[str, str], _Ingested] = {}
+    query = "SELECT org, device, user, id, all_lines, redactions, written FROM t"
+    for org, device, user, id, lines, redactions, written in lake.rows("sources", query):
         in_chain = read_mark(lake.versions("sources"), f"{org}/{device}").sequence
-        _, segments, before = found.get((org, device), ("", in_chain, 0))
-        # A stream that had a chain of its own has a transaction of its own.
-        found[org, device] = (user, segments + versions.get(id, 0), before + lines)
+        before = found.get((org, device), _Ingested(segments=in_chain))
+        times = (before.written, written.timestamp() if written else None)
+        found[org, device] = _Ingested(
+            user,
+            # A stream that had a chain of its own has a transaction of its own.
+            before.segments + versions.get(id, 0),
+            before.lines + lines,
+            before.redactions + (redactions or 0),
+            max((time for time in times if time is not None), default=None),
+        )
     return found
+
+
+def _seconds_between(start: float | None, end: str | None) -> float:
+    last = epoch_seconds(end)
+    return 0.0 if start is None or last is None else max(last - start, 0.0)
 
 
 def status_metrics(status: LakeStatus) -> list[MetricFamily]:
@@ -121,13 +152,15 @@ def status_metrics(status: LakeStatus) -> list[MetricFamily]:
     present = [device for device in status.devices if not device.left]
 
     def family(name: str, help_text: str, values: Sequence[float | None]) -> MetricFamily:
-        labels = [{"org": device.org, "user": device.user, "device": device.device} for device in present]
+        labels = [_labels(device) for device in present]
         pairs = [(label, value) for label, value in zip(labels, values, strict=True) if value is not None]
         return MetricFamily(f"unspool_lake_{name}", help_text, list(pairs))
 
     return [
         MetricFamily("unspool_lake_devices", "Devices that have not left.", [({}, len(present))]),
         MetricFamily("unspool_lake_quarantined_objects", "Objects that could not be read.", [({}, status.quarantined)]),
+        MetricFamily("unspool_lake_damaged_manifests", "Manifests that cannot be read.", [({}, len(status.damaged))]),
+        MetricFamily("unspool_lake_device_info", "Versions of a device.", [(_info(device), 1) for device in present]),
         family(
             "device_seen_timestamp_seconds",
             "When a device last said something, by its clock.",
@@ -140,13 +173,30 @@ def status_metrics(status: LakeStatus) -> list[MetricFamily]:
             "Segments that are sent and not in the tables.",
             [device.backlog_segments for device in present],
         ),
+        family("device_backlog_lines", "Lines of them.", [device.backlog_lines for device in present]),
+        family(
+            "device_lag_seconds",
+            "How much older the newest segment in the tables is than what the device said last; 0 without a backlog.",
+            [device.lag_seconds for device in present],
+        ),
+        family("device_redactions", "Secrets replaced in what is in the tables.", [one.redactions for one in present]),
         family(
             "device_pending_segments",
             "Parts that wait on the device.",
             [device.pending for device in present],
         ),
+        family("device_pending_bytes", "Their size.", [device.pending_bytes for device in present]),
         family("device_failed_files", "Files that the device could not read.", [device.failed for device in present]),
     ]
+
+
+def _labels(device: DeviceStatus) -> dict[str, str]:
+    return {"org": device.org, "user": device.user, "device": device.device}
+
+
+def _info(device: DeviceStatus) -> dict[str, str]:
+    names = {"collector": device.collector, "claude_code": device.claude_code, "system": device.system}
+    return _labels(device) | {name: value or "" for name, value in names.items()}
 
 
 def _versions(beat: DeviceHeartbeat | None) -> dict[str, str | None]:
