@@ -12,7 +12,7 @@ import sys
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 
@@ -21,7 +21,7 @@ def main() -> None:
     lake, *options = sys.argv[1:]
     spark = SparkSession.builder.appName("unspool usage").config("spark.sql.session.timeZone", "UTC").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    rows = [row.asDict() for row in usage(table(spark, lake, "responses")).collect()]
+    rows = [row.asDict() for row in usage(once(table(spark, lake, "responses"))).collect()]
     if "--json" in options:
         print(json.dumps(rows, default=str))
     else:
@@ -30,8 +30,23 @@ def main() -> None:
     spark.stop()
 
 
+def once(responses: DataFrame) -> DataFrame:
+    """Return each response of an organisation once, also if its file was copied to another machine: `org_responses`."""
+    inputs = ("input_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens")
+    total = sum((f.col(name) for name in inputs[1:]), f.col(inputs[0]))
+    copies = Window.partitionBy("org", "response_id").orderBy(
+        f.col("output_tokens").desc(),
+        f.col("is_sidechain").asc_nulls_last(),
+        total.desc(),
+        f.col("time").asc_nulls_last(),
+        f.col("device"),
+        f.col("source_id"),
+    )
+    return responses.withColumn("copy", f.row_number().over(copies)).filter("copy = 1").drop("copy")
+
+
 def usage(responses: DataFrame) -> DataFrame:
-    """Return what was billed, by day and user. Every response is one row already."""
+    """Return what was billed, by day and user."""
     return (
         responses.groupBy("day", "org", "user")
         .agg(

@@ -153,6 +153,13 @@ def test_a_machine_is_enrolled_once(run: Run) -> None:
     assert (again.code, again.out) == (5, "")
 
 
+def test_a_machine_is_not_enrolled_for_a_folder_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    """Whoever pastes a part of docs/collect.md in another folder must not enrol the machine for made-up sessions."""
+    done = run("collect", "enrol", "--org", "acme", "--user", "me", "--config-dir", "demo")
+    assert (done.code, done.out) == (3, "")
+    assert not list(tmp_path.rglob("enrolment.json"))
+
+
 def test_the_system_is_told_how_to_start_it(run: Run, tmp_path: Path) -> None:
     printed = run("collect", "install", "--to", "s3://b/100%", "--exclude", "my project", "--print")
     assert '"--to" "s3://b/100%%" "--follow" "--exclude" "my project"' in printed.out

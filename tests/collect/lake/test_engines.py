@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import polars
 import pytest
 
 from tests.collect.lake.lakes import TestLake
+from tests.faults.s3 import BUCKET, CREDENTIALS, server
 from tests.faults.world import World
 from tests.real_files import corpus
 from tests.store.asking import Columns
@@ -98,3 +102,25 @@ def by_spark(lake: TestLake) -> Sums | None:
 def _plain(value: object) -> object:
     # A day of which no response has a price: SQL says null, Polars 0.
     return value if isinstance(value, str) else int(str(value or 0))
+
+
+def test_the_example_with_storage_options_reads_a_lake_in_an_object_store(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "team.md").read_text()
+    (example,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "storage_options" in block]
+    write_demo(tmp_path / "config")
+    with server(tmp_path) as port:
+        place = {**CREDENTIALS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ALLOW_HTTP": "true"}
+        environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], **place}
+        segments, lake = f"s3://{BUCKET}/in", f"s3://{BUCKET}/lake"
+        for words in (
+            ("collect", "--to", segments, "--config-dir", f"{tmp_path}/config", "--org", "acme", "--user", "me"),
+            ("lake", "init", lake),
+            ("lake", "ingest", "--from", segments, "--to", lake),
+        ):
+            subprocess.run([sys.executable, "-m", "unspool", *words], env=environment, check=True, capture_output=True)
+        names: dict[str, Any] = {}
+        code = example.replace("s3://bucket", f"s3://{BUCKET}").replace("\n}\n", "\n} | place\n", 1)
+        exec(compile(code + "\n", "team.md", "exec"), {"deltalake": deltalake, "polars": polars, "place": place}, names)
+        found = polars.scan_delta(f"{lake}/responses", storage_options=place).select(polars.len()).collect().item()
+    assert found > 50
+    assert len(names["table"].file_uris()) > 0

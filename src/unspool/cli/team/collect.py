@@ -204,6 +204,9 @@ def collect(
 
 def _enrol_now(folder: Path, to: str | None, rest: dict[str, Any], *, as_json: bool) -> None:
     """Enrol this machine, and show as what."""
+    if any(rest["config_dirs"]):
+        # Whoever names a folder that is not there is in the wrong place: an enrolment cannot be taken back silently.
+        options.find_config_folders(rest["config_dirs"])
     load_credentials(rest["env_file"])
     token = find_token(rest["token_file"], os.environ)
     enrolment = enrol_device_with_token(folder, token, to, rest) if token else _enrol(folder, rest)
