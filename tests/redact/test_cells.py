@@ -47,13 +47,16 @@ def test_the_matrix_is_as_large_as_it_claims_to_be() -> None:
 
 @pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
 def test_99_of_100_values_are_found_in_every_carrier(one: Format) -> None:
-    # One value of a cell may be unlucky (a "random" password that is a word): then the cell is drawn larger.
+    below = []
     for carrier in CARRIERS:
         for escaping in ESCAPINGS:
             leaks, number = count_leaks(REDACTOR, one, carrier, escaping, VALUES), VALUES
+            # One value of a cell may be unlucky (a "random" password that is a word): then the cell is drawn larger.
             if leaks and number < 200:
                 leaks, number = count_leaks(REDACTOR, one, carrier, escaping, 200), 200
-            assert leaks <= number / 100, (carrier, escaping, leaks, number)
+            if leaks > number / 100:
+                below.append((carrier, escaping, leaks, number))
+    assert below == []
 
 
 @pytest.mark.parametrize(

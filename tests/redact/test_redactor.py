@@ -128,6 +128,16 @@ def test_redacting_twice_changes_nothing_of_what_is_nearly_a_secret(text: str) -
     assert redacted(once)[0] == once
 
 
+@given(st.lists(st.lists(fragments, max_size=6).map("".join), max_size=30))
+def test_what_was_redacted_before_does_not_change_what_is_found(texts: list[str]) -> None:
+    redactor = Redactor(b"a key")
+    for text in [*texts, *texts]:
+        counts: Counter[str] = Counter()
+        changed = redactor.redact_text(text, counts)
+        assert (changed, counts) == redacted(text, Redactor(b"a key"))
+        assert (changed is text) == (not counts)
+
+
 @given(st.text(), st.sampled_from(PLANTED), st.text())
 def test_what_stands_around_a_secret_does_not_hide_it(before: str, planted: Planted, after: str) -> None:
     changed, _ = redacted(f"{before}\n{planted.text}\n{after}")

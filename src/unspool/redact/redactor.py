@@ -44,6 +44,8 @@ _IN_NAMES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123
 
 
 _MOST_KNOWN = 1024
+_MOST_WINDOWS_KNOWN, _LONGEST_KNOWN = 16, 16 * 1024
+"""Windows whose result is kept, and the bytes of the longest of them."""
 
 
 class SecretSpan(NamedTuple):
@@ -63,6 +65,7 @@ class Redactor:
         """Take a key, the rules, and the hashes of markers whose texts the user wants to keep."""
         self._key, self._options, self._keep = key, options, frozenset(keep)
         self._known: dict[tuple[str, bytes], bytes] = {}
+        self._windows_known: dict[bytes, tuple[bytes | None, Counts]] = {}
         self.version = rules.rules_version(options.words)
         """The version of the rules."""
         self.looks_everywhere = options.looks_everywhere
@@ -129,6 +132,18 @@ class Redactor:
         return text if data is before else data.decode("utf-8", "surrogatepass")
 
     def _redact_window(self, piece: bytes, counts: Counts) -> bytes:
+        # A line is asked first whether it holds a secret, and Claude Code writes each result of a tool twice.
+        if (known := self._windows_known.get(piece)) is None:
+            changed, found = self._redact_new_window(piece)
+            known = None if changed is piece else changed, found
+            if len(piece) <= _LONGEST_KNOWN:
+                if len(self._windows_known) >= _MOST_WINDOWS_KNOWN:
+                    self._windows_known.clear()
+                self._windows_known[piece] = known
+        counts.update(known[1])
+        return piece if known[0] is None else known[0]
+
+    def _redact_new_window(self, piece: bytes) -> tuple[bytes, Counts]:
         plain, found, in_plain = _without_disguise(piece), Counter[str](), Counter[str]()
         changed = self._apply(piece, self._near, found)
         if plain is not piece:  # rule 5
@@ -136,8 +151,7 @@ class Redactor:
             # As many are enough: a token may have been found in part, up to the character of no width.
             if in_plain and in_plain.total() >= found.total():
                 changed, found = again, in_plain
-        counts.update(found)
-        return changed
+        return changed, found
 
     def _apply(self, data: bytes, steps: tuple[_Step, ...], counts: Counts) -> bytes:
         for step in steps:
