@@ -104,6 +104,7 @@ def _plain(value: object) -> object:
     return value if isinstance(value, str) else int(str(value or 0))
 
 
+@pytest.mark.slow
 def test_the_example_with_storage_options_reads_a_lake_in_an_object_store(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "team.md").read_text()
     (example,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "storage_options" in block]
