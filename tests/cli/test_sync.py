@@ -54,6 +54,14 @@ def without(text: str, tmp_path: Path) -> str:
     return text.replace(str(tmp_path), "TMP")
 
 
+def test_a_file_from_after_the_year_2262_is_read_once(run: Run, world: World) -> None:
+    far = 10**19  # nanoseconds: more than SQLite's numbers can hold
+    os.utime(world.paths[0], ns=(far, far))
+    assert done(run("sync", "--config-dir", world.root)).out.startswith("files             3 (3 changed, 0 gone)\n")
+    assert done(run("sync", "--config-dir", world.root)).out.startswith("files             3 (0 changed, 0 gone)\n")
+    assert len(data(run, "ls", "--json", "--config-dir", world.root)["items"]) == 3
+
+
 def test_a_sync_says_what_it_did(run: Run, world: World) -> None:
     out = done(run("sync", "--config-dir", world.root)).out
     assert out.startswith("files             3 (3 changed, 0 gone)\nread              ")

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from unspool.files.git_head import read_git_head
     from unspool.files.locks import LockTaken, acquire_lock, hold_lock, release_lock
     from unspool.files.open import (
-        MAX_SIDE_FILE, create_private_file, data_end, describe_too_large, error_reason, make_data_folder, make_folder,
-        open_regular, open_with_status, raise_unwritable, read_at, read_pieces, read_private, read_start, read_whole,
-        sparse_reason, unread_reason,
+        MAX_SIDE_FILE, create_private_file, data_end, describe_too_large, error_reason, file_identity, make_data_folder,
+        make_folder, modified_time, open_regular, open_with_status, raise_unwritable, read_at, read_pieces,
+        read_private, read_start, read_whole, sparse_reason, unread_reason,
     )
     from unspool.files.settings_files import SettingsFile, list_settings_files
 
 __all__ = [
     "MAX_SIDE_FILE", "FileSnapshot", "LockTaken", "SettingsFile", "acquire_lock", "atomic", "create_atomically",
-    "create_private_file", "data_end", "describe_too_large", "error_reason", "flush", "flush_folder", "hold_lock",
-    "list_settings_files", "make_data_folder", "make_folder", "open_regular", "open_with_status", "raise_unwritable",
-    "read_at", "read_git_head", "read_pieces", "read_private", "read_start", "read_whole", "release_lock",
-    "sparse_reason", "temporary_file", "unread_reason", "write_atomically", "write_durably", "write_flushed",
-    "write_new",
+    "create_private_file", "data_end", "describe_too_large", "error_reason", "file_identity", "flush", "flush_folder",
+    "hold_lock", "list_settings_files", "make_data_folder", "make_folder", "modified_time", "open_regular",
+    "open_with_status", "raise_unwritable", "read_at", "read_git_head", "read_pieces", "read_private", "read_start",
+    "read_whole", "release_lock", "sparse_reason", "temporary_file", "unread_reason", "write_atomically",
+    "write_durably", "write_flushed", "write_new",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -38,8 +38,8 @@ __getattr__ = lazy_door(__name__, {
     "git_head": "read_git_head",
     "locks": "LockTaken acquire_lock hold_lock release_lock",
     "open":
-        "MAX_SIDE_FILE create_private_file data_end describe_too_large error_reason make_data_folder make_folder "
-        "open_regular open_with_status raise_unwritable read_at read_pieces read_private read_start read_whole "
-        "sparse_reason unread_reason",
+        "MAX_SIDE_FILE create_private_file data_end describe_too_large error_reason file_identity make_data_folder "
+        "make_folder modified_time open_regular open_with_status raise_unwritable read_at read_pieces read_private "
+        "read_start read_whole sparse_reason unread_reason",
     "settings_files": "SettingsFile list_settings_files",
 })

@@ -28,6 +28,8 @@ MAX_HOLES = 1024**3
 _SMALLEST_HOLE = 64 * 1024
 """Bytes of the smallest hole that ends the reading of a sparse file."""
 _MAX_EXTENTS = 10_000
+_LARGEST = 2**63 - 1
+"""The largest signed number of 64 bits."""
 
 # O_NONBLOCK: opening a FIFO would wait for a writer.
 _OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -43,6 +45,23 @@ def open_regular(path: Path | str) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def file_identity(status: os.stat_result) -> tuple[int, int]:
+    """Return the device and the inode of a file, as signed numbers of 64 bits: SQLite has no others.
+
+    Some network file systems have inodes that use all 64 bits.
+    """
+    return _to_signed(status.st_dev), _to_signed(status.st_ino)
+
+
+def modified_time(status: os.stat_result) -> int:
+    """Return when a file was changed, in nanoseconds: in the years 1677 to 2262, which 64 bits can tell apart."""
+    return max(-_LARGEST, min(status.st_mtime_ns, _LARGEST))
+
+
+def _to_signed(number: int) -> int:
+    return number if number <= _LARGEST else number - 2**64
 
 
 def open_with_status(path: Path | str) -> tuple[int, os.stat_result]:

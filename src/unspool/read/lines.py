@@ -23,7 +23,7 @@ from typing import NamedTuple
 import msgspec
 
 from unspool.errors import Unreadable
-from unspool.files import data_end, open_with_status, read_at, sparse_reason
+from unspool.files import data_end, file_identity, open_with_status, read_at, sparse_reason
 
 MAX_LINE = 64 * 1024 * 1024
 """Of longer lines only offset and length are kept."""
@@ -231,7 +231,7 @@ def detect_change(file: int, position: Position) -> Change:
     if position == START:
         return Change.NEW
     now = os.fstat(file)
-    if (now.st_dev, now.st_ino) != (position.device, position.inode):
+    if file_identity(now) != (position.device, position.inode):
         return Change.REPLACED
     if now.st_size < position.offset:
         return Change.TRUNCATED
@@ -245,8 +245,8 @@ def position_at(file: int, offset: int, before: Position = START) -> Position:
     now = os.fstat(file)
     if has_head(before):
         boundary = _hash(os.pread(file, SAMPLE_SIZE, offset - SAMPLE_SIZE))
-        return Position(offset, now.st_dev, now.st_ino, before.head, boundary)
-    return Position(offset, now.st_dev, now.st_ino, *_samples(file, offset))
+        return Position(offset, *file_identity(now), before.head, boundary)
+    return Position(offset, *file_identity(now), *_samples(file, offset))
 
 
 def has_head(position: Position) -> bool:
@@ -258,7 +258,7 @@ def position_from_data(data: bytes, offset: int, status: os.stat_result) -> Posi
     """Return the position at an offset of a file whose first bytes, up to the offset at least, are in memory."""
     length = min(SAMPLE_SIZE, offset)
     head, boundary = _hash(data[:length]), _hash(data[offset - length : offset])
-    return Position(offset, status.st_dev, status.st_ino, head, boundary)
+    return Position(offset, *file_identity(status), head, boundary)
 
 
 def _samples(file: int, offset: int) -> tuple[bytes, bytes]:

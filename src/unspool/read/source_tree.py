@@ -21,7 +21,15 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from unspool.errors import Unreadable, UnspoolError
-from unspool.files import MAX_SIDE_FILE, describe_too_large, error_reason, open_with_status, unread_reason
+from unspool.files import (
+    MAX_SIDE_FILE,
+    describe_too_large,
+    error_reason,
+    file_identity,
+    modified_time,
+    open_with_status,
+    unread_reason,
+)
 from unspool.paths import AGENT_ID, SESSION_ID
 
 
@@ -275,7 +283,8 @@ class _Walker:
                 except OSError:
                     pass
                 else:
-                    if (now.st_size, now.st_mtime_ns, now.st_dev, now.st_ino) == before:
+                    # `stamp_of` is for what is out of the ordinary: a time after 2262, an inode of 64 bits.
+                    if (now.st_size, now.st_mtime_ns, now.st_dev, now.st_ino) == before or stamp_of(now) == before:
                         unchanged += 1
                         if now.st_size > LARGE_FILE:
                             self.unchanged_large.append(inside + name)
@@ -357,7 +366,7 @@ def _file_changes(path: Path, known: KnownFiles) -> ScanChanges:
 
 def stamp_of(status: os.stat_result) -> Stamp:
     """Return the stamp of a file."""
-    return Stamp(status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino)
+    return Stamp(status.st_size, modified_time(status), *file_identity(status))
 
 
 def _root_folder(root: Path) -> _Folder:
@@ -431,8 +440,8 @@ def _source(place: str, name: str, kind: Kind, status: os.stat_result, folder: _
     elif kind is Kind.AGENT or kind is Kind.AGENT_META:
         stem = name.removeprefix("agent-").removesuffix(".meta.json").removesuffix(".jsonl")
         agent_id = stem if AGENT_ID.fullmatch(stem) else None
-    size, modified = status.st_size, status.st_mtime_ns
-    return Source(place, kind, size, modified, folder.project, session_id, agent_id, status.st_dev, status.st_ino)
+    size, modified = status.st_size, modified_time(status)
+    return Source(place, kind, size, modified, folder.project, session_id, agent_id, *file_identity(status))
 
 
 def _kind(name: str, folder: _Folder) -> Kind | None:

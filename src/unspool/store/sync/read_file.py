@@ -23,7 +23,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from unspool.errors import UnspoolError
-from unspool.files import data_end, open_regular, read_at
+from unspool.files import data_end, modified_time, open_regular, read_at
 from unspool.format import (
     DECODE_ERRORS,
     LONG_TEXT,
@@ -352,7 +352,7 @@ class _Reading:
             start=self._start,
             position=position,
             size=status.st_size,
-            modified=status.st_mtime_ns,
+            modified=modified_time(status),
             lines=rows.lines,
             bytes_read=self._bytes_read,
             responses=rows.finish(),
