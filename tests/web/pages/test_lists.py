@@ -179,6 +179,26 @@ def test_a_page_of_sessions_leads_to_the_next_one_until_all_were_shown(place: Pl
     assert shown == whole
 
 
+def test_the_first_page_of_a_long_list_is_short_and_all_rows_come_once(tmp_path: Path) -> None:
+    for number in range(120):
+        session(user(f"Prompt {number}"), assistant("Yes"), id=f"{number:08d}-0000-4000-8000-000000000000").save(
+            tmp_path / "claude"
+        )
+    with serving(tmp_path / "claude", home=tmp_path / "unspool") as served:
+        served.enter()
+        assert until(lambda: len(served.get("/sessions.json").json["rows"]) == 120)
+        shown: list[list[str]] = []
+        path: str | None = "/sessions"
+        while path:
+            page = served.get(path).text
+            shown.append(re.findall(r'<tr data-session="([^"]+)"', page))
+            following = re.search(r'id="next" href="([^"]+)"', page)
+            path = following[1].replace("&amp;", "&") if following else None
+        expected = [row["id"] for row in served.get("/sessions.json").json["rows"]]
+    assert list(map(len, shown)) == [50, 70]
+    assert [id for rows in shown for id in rows] == expected
+
+
 def test_what_a_menu_says_is_what_choosing_it_gives(place: Place) -> None:
     facets = place.get("/sessions.json")["facets"]
     for name in ("project", "branch", "model", "tool", "month"):

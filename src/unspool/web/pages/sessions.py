@@ -2,7 +2,8 @@
 
 Rules
   1. The address is the state: filters, order, groups and position. An unknown value is an error, never ignored.
-  2. The first rows come with the page; the next ones are the page at the next position.
+  2. The first rows come with the page, fewer than later: they are seen sooner. The next ones are the page at the next
+     position. JSON has no such difference.
   3. Of a filter with very many values the page lists the most frequent. `/sessions/values` has all of them.
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
@@ -43,12 +45,15 @@ from unspool.web.serving.responses import (
     parse_number,
     respond,
     session_link,
+    wants_json,
 )
 from unspool.web.serving.services import WebServices, services_of
 from unspool.web.serving.site import Site
 
 _MAX_ROWS: Final = 1000
 """In one response."""
+_FIRST_ROWS: Final = 50
+"""Without a limit in the address: they fill a screen, and of 5,000 sessions are painted 0.1 s sooner than 200."""
 _DEFAULT_LIMIT: Final = 200_000
 """Tokens of the context of an unknown model."""
 _LONG_LIMIT: Final = 1_000_000
@@ -71,6 +76,8 @@ def show_sessions(request: Request) -> Response:
     services, query = services_of(request), request.query_params
     site = services.site
     catalog_request = parse_request(query, site)
+    if not (wants_json(request) or catalog_request.offset or query.get("limit")):
+        catalog_request = msgspec.structs.replace(catalog_request, limit=_FIRST_ROWS)
     page = services.catalog.catalog(catalog_request, site.zone)
     saved = user_annotations.read_annotations(site.folder).filters
     order = {name: getattr(catalog_request, name) for name in ("offset", "sort", "reverse", "group")}

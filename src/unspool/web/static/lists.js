@@ -107,9 +107,10 @@ async function more(link) {
 
 const watcher = new IntersectionObserver((seen) => {
   for (const one of seen) if (one.isIntersecting) more(one.target);
-}, { rootMargin: "1200px" });
+}, { rootMargin: "600px" });
 const link = document.getElementById("next");
-if (rows && link) watcher.observe(link);
+// After the first paint: more rows before it would delay it.
+if (rows && link) requestAnimationFrame(() => setTimeout(() => watcher.observe(link)));
 
 // Keys: the entries of a list are its rows and items with a link. The chosen one has the focus, so that Enter opens it.
 const ENTRIES = "main .hits li, main table tbody tr";
