@@ -98,6 +98,34 @@ def test_all_turns_are_there_to_be_printed(served: Served, tabs: Tabs) -> None:
     assert page.evaluate("window.printed") == TURNS
 
 
+@pytest.mark.parametrize(("key", "words"), [("c", "no more compactions"), ("b", "no more abandoned branches")])
+def test_a_search_that_finds_nothing_says_so_and_leaves_the_page_as_it_was(
+    key: str, words: str, served: Served, tabs: Tabs
+) -> None:
+    page = visit_session(tabs(), served, ID)
+    empty = page.locator(".block[data-empty]").count()
+    assert empty > 2
+    page.keyboard.press(key)
+    page.locator(".toast", has_text=words).wait_for()
+    assert page.locator(".block[data-empty]").count() == empty
+    assert page.locator(".rows .current").count() == 0
+
+
+def test_an_error_far_away_is_found_and_what_is_between_is_not_loaded(served: Served, tabs: Tabs) -> None:
+    page = visit_session(tabs(), served, ID)
+    page.keyboard.press("e")
+    page.wait_for_selector(".row.failed.current")
+    page.keyboard.press("e")
+    page.wait_for_selector(f"[data-turn='{TURNS - 3}'] .row.failed.current")
+    assert page.locator(".block[data-empty]").count() > 2
+    page.keyboard.press("e")
+    page.locator(".toast", has_text="no more errors").wait_for()
+    page.keyboard.press("E")
+    page.wait_for_selector("[data-turn='12'] .row.failed.current")
+    page.keyboard.press("E")
+    page.locator(".toast", has_text="no errors before").wait_for()
+
+
 def test_a_prompt_of_any_length_can_be_read(served: Served, tabs: Tabs) -> None:
     page = visit_session(tabs(), served, ID)
     prompt = page.locator(".row.prompt .said", has_text="Question 3 of many")

@@ -14,6 +14,7 @@ import { reviewOf } from "./review_alone.js";
 import { moveInAgents, shortcutsOf } from "./shortcuts.js";
 
 const DEPTHS = ["prompts", "answers", "steps", "all"];
+const FAILURES = ".row.failed, .row.rejected, .row.interrupted";
 
 export const keys = [];
 
@@ -150,7 +151,7 @@ export function begin(root) {
   }
 
   async function branches() {
-    await steps.seek("details.branch", 1);
+    await steps.seek("details.branch", 1, "abandoned branches");
     const here = root.querySelector("details.branch.current");
     if (here) here.open = true;
   }
@@ -159,15 +160,15 @@ export function begin(root) {
   keys.push(
     { key: "j", words: "next step", run: () => move(1) },
     { key: "k", words: "step before", run: () => move(-1) },
-    { key: "J", words: "next prompt", run: () => steps.seek(".row.prompt", 1) },
-    { key: "K", words: "prompt before", run: () => steps.seek(".row.prompt", -1) },
+    { key: "J", words: "next prompt", run: () => steps.seek(".row.prompt", 1, "prompts") },
+    { key: "K", words: "prompt before", run: () => steps.seek(".row.prompt", -1, "prompts") },
     { key: "l", words: "open the row, then the details", run: () => fold(true) },
     { key: "h", words: "close the details, then the row", run: () => fold(false) },
     { key: "Enter", words: "open the step", run: () => fold(true) },
     { key: "Escape", words: "close what was found, then the step", run: closeTop },
-    { key: "e", words: "next error", run: () => steps.seek(".row.failed, .row.rejected, .row.interrupted", 1) },
-    { key: "E", words: "error before", run: () => steps.seek(".row.failed, .row.rejected, .row.interrupted", -1) },
-    { key: "c", words: "next compaction", run: () => steps.seek(".row.compaction", 1) },
+    { key: "e", words: "next error", run: () => steps.seek(FAILURES, 1, "errors") },
+    { key: "E", words: "error before", run: () => steps.seek(FAILURES, -1, "errors") },
+    { key: "c", words: "next compaction", run: () => steps.seek(".row.compaction", 1, "compactions") },
     { key: "b", words: "next abandoned branch", run: branches },
     { key: "a", words: "agents", run: agents },
     { key: "g g", words: "to the beginning", run: () => steps.end(false) },

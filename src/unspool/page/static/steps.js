@@ -1,8 +1,13 @@
 // Going from row to row: what is on screen, what comes next, what went wrong.
 
+import { say } from "./copy.js";
 import { bringIntoSight, toUpperThird } from "./sight.js";
 
+const PATIENCE = 500; // milliseconds of a search after which it says that it goes on
+
 export function stepsOf(root, pages, drawer) {
+  let searches = 0;
+
   const shown = () =>
     [...root.querySelectorAll(".rows .row, .rows details.branch")].filter((row) => row.offsetParent !== null);
 
@@ -34,26 +39,37 @@ export function stepsOf(root, pages, drawer) {
     return go(rows[Math.min(Math.max(here + (isMarked ? by : 0), 0), rows.length - 1)]);
   }
 
-  // Goes to the next row of a kind, through blocks that are not loaded yet.
-  async function seek(selector, by) {
+  // Goes to the next row of a kind, through blocks that are not loaded yet. A later search ends it. `name` is what the
+  // rows are called if there are no more.
+  async function seek(selector, by, name) {
+    const mine = ++searches;
+    const timer = setTimeout(() => mine === searches && say(`looking for ${name}`), PATIENCE);
+    const row = await search(selector, by, () => mine === searches);
+    clearTimeout(timer);
+    if (mine !== searches) return;
+    if (row) await go(row, { jump: true });
+    else say(by > 0 ? `no more ${name}` : `no ${name} before`);
+  }
+
+  async function search(selector, by, isWanted) {
     const all = pages.blocks();
     const here = place();
     const start = here ? all.indexOf(here.closest(".block")) : 0;
     const isMarked = here && here.classList.contains("current");
     const after = (row) =>
       !here || (row === here && !isMarked) || (by > 0 ? here.compareDocumentPosition(row) & 4 : here.compareDocumentPosition(row) & 2);
-    for (let at = Math.max(start, 0); at >= 0 && at < all.length; at += by) {
-      await pages.load(all[at]);
+    for (let at = Math.max(start, 0); isWanted() && at >= 0 && at < all.length; at += by) {
+      if (!(await pages.has(all[at], selector))) continue;
       const rows = [...all[at].querySelectorAll(selector)].filter((row) => (row !== here || !isMarked) && after(row));
       const row = by > 0 ? rows[0] : rows[rows.length - 1];
       if (row) {
         for (let above = row.parentElement; above; above = above.parentElement) {
           if (above.tagName === "DETAILS") above.open = true;
         }
-        return go(row, { jump: true });
+        return row;
       }
     }
-    return undefined;
+    return null;
   }
 
   async function end(last) {

@@ -31,6 +31,24 @@ export function windowOf(root, source) {
     return loading.get(block);
   }
 
+  // Whether a block has a row of a kind; then it is loaded. Any other stays out of the page: all blocks of a session of
+  // 200 MB have 255,000 elements.
+  async function has(block, selector) {
+    if (!block.hasAttribute("data-empty") || loading.has(block)) {
+      await load(block);
+      return block.querySelector(selector) !== null;
+    }
+    const parsed = document.createElement("template");
+    try {
+      parsed.innerHTML = await source.rows(block, depth() === "all" ? "all" : "steps");
+    } catch (error) {
+      block.title = `cannot load: ${error.message}`;
+    }
+    if (!parsed.content.querySelector(selector)) return false;
+    await load(block);
+    return true;
+  }
+
   function fill(block, html) {
     const open = [...block.querySelectorAll("details[open][data-key]")].map((one) => one.dataset.key);
     block.innerHTML = html;
@@ -173,5 +191,5 @@ export function windowOf(root, source) {
   }
 
   watch();
-  return { load, loadAll, keep, fill, find, turn, reload, watch, blocks };
+  return { load, has, loadAll, keep, fill, find, turn, reload, watch, blocks };
 }
