@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unspool.testing.build import Built, Json, Step, assistant, session, tool_result, tool_use, user
+from unspool.testing.build import Built, Json, Step, assistant, session, tool_result, tool_use, user, wait
 
 LONG, OPENING, STEPS = (f"c40bded0-0000-4000-8000-00000000000{number}" for number in range(3))
 PROJECT = "1862-track-local-run-start-end-12-01-124500-of-the-harbour-gauges"
@@ -46,6 +46,9 @@ def long_names() -> Built:
         assistant(tool_use("Read", id="r", file_path=FILE)),
         tool_result("1\tGAUGES = 3\n" * 400, id="r"),
         *_same_call(),
+        assistant(tool_use("ExitPlanMode", id="p", plan="# Gauges"), usage=_usage(60_000)),
+        wait(900),
+        tool_result("The plan was rejected: measure the northern coast first, then the others", id="p", error=True),
         *_write("/home/me/notes.txt", "one line"),
         *_changes(),
         assistant("Done.", usage=_usage(90_000)),

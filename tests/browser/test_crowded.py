@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -93,6 +94,21 @@ def test_the_facts_of_a_step_are_whole_beside_long_names(served: Served, tabs: T
     # A name that fits is not cut for it.
     short = page.locator(".row.call > a.line .name").filter(has_text="Bash").first
     assert short.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+
+
+@pytest.mark.parametrize("width", [1024, 1100, 1199, 1200, 1399, 1400, 1599, 1600, 1699, 1700, 1920])
+def test_the_name_of_a_tool_of_claude_code_is_whole_beside_an_opened_step(
+    width: int, served: Served, tabs: Tabs
+) -> None:
+    page = visit_session(tabs((width, 900)), served, crowded.LONG, "?depth=all")
+    page.locator(".row.call > a.line", has_text="ExitPlanMode").click()
+    page.wait_for_selector("#drawer .detail")
+    names = page.locator(".row.call > a.line .name").filter(
+        has_text=re.compile("^(Bash|Read|Edit|Write|ExitPlanMode)$")
+    )
+    cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
+    assert names.count() >= 10
+    assert names.evaluate_all(cut) == []
 
 
 def test_an_agent_whose_file_is_gone_says_so(served: Served, tabs: Tabs) -> None:

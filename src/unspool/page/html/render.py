@@ -356,6 +356,8 @@ def template_environment() -> Environment:
         "took": _took,
         "bytes": _size,
         "facts": _row_facts,
+        "spent_on": _spent_on,
+        "size_and_time": _size_and_time,
         "spent": _turn_cost,
         "did": _turn_summary,
         "markdown": render_markdown,
@@ -409,8 +411,16 @@ def _join(parts: Iterable[str]) -> str:
 
 def _row_facts(row: TranscriptRow) -> str:
     """Return the numbers of a row: duration, tokens, size, time."""
+    return _join((_spent_on(row), _size_and_time(row)))
+
+
+def _spent_on(row: TranscriptRow) -> str:
     tokens = f"{'≥ ' if row.is_partial else ''}{units.tokens(row.tokens)} tok" if row.tokens else ""
-    return _join((_took(row.took), tokens, _size(row.size) if row.size else "", _clock(row.time, "%H:%M:%S")))
+    return _join((_took(row.took), tokens))
+
+
+def _size_and_time(row: TranscriptRow) -> str:
+    return _join((_size(row.size) if row.size else "", _clock(row.time, "%H:%M:%S")))
 
 
 def _turn_cost(turn: OutlineTurn) -> str:
