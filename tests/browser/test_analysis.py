@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.browser import showcase
+from tests.browser.measuring import resize
 from tests.browser.test_pages import await_rows
 from tests.browser.visiting import inline, visit, visited, wide_elements
 from tests.browser.watching import NARROW, WIDE, Size, Tabs
@@ -95,6 +96,35 @@ def test_the_whole_file_opens_in_its_place_and_the_patch_is_copied(tabs: Tabs, s
     page.click("[data-copy]")
     page.wait_for_selector(".toast")
     assert "diff --git a/src/shop/cart.py" in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_a_hunk_that_only_adds_takes_the_whole_width_side_by_side(tabs: Tabs, served: Served) -> None:
+    page = visit(tabs(WIDE), served, f"{SESSION}/review?view=split")
+    new = page.locator(".file", has_text="test_orders.py").locator("table")
+    changed = page.locator(".file", has_text="cart.py").locator("table")
+    assert new.evaluate_all("all => all.map((one) => one.className)") == ["unified"]
+    assert changed.evaluate_all("all => all.map((one) => one.className)") == ["split"]
+    assert page.locator(".lines .none").count() < changed.locator("tr").count()
+
+
+def test_on_a_phone_the_sides_of_a_diff_are_below_each_other_with_their_signs(tabs: Tabs, served: Served) -> None:
+    page = visit(tabs(NARROW), served, f"{SESSION}/review?view=split")
+    row = page.locator(".lines table.split tr", has=page.locator(".code.minus")).first
+    old, new = (row.locator(f".code.{side}").bounding_box() for side in ("minus", "plus"))
+    assert old is not None
+    assert new is not None
+    assert old["y"] + old["height"] <= new["y"] + 1
+    assert min(old["width"], new["width"]) > 250
+    overlaps = """all => all.filter((one) => one.checkVisibility() &&
+        one.previousElementSibling.getBoundingClientRect().right > one.getBoundingClientRect().left + 0.5).length"""
+    assert page.eval_on_selector_all(".lines table.split .code", overlaps) == 0
+    resize(page, 240)  # lines wrap
+    cut = "all => all.filter((one) => one.checkVisibility() && one.scrollHeight > one.clientHeight + 3).length"
+    assert page.eval_on_selector_all(".lines table.split .code", cut) == 0
+    sign = "(one) => getComputedStyle(one, '::before').content"
+    assert [row.locator(f".code.{side}").evaluate(sign) for side in ("minus", "plus")] == ['"−"', '"+"']
+    same = page.locator(".lines table.split tr", has=page.locator(".code.same")).first
+    assert len([one for one in same.locator(".code").all() if one.is_visible()]) == 1
 
 
 def test_a_bar_tells_what_it_is_by_pointer_and_focus_and_leads_to_its_step(tabs: Tabs, served: Served) -> None:

@@ -259,14 +259,13 @@ def _file_view(request: Request, id: str, file: Json, review: FileReview) -> Jso
     base = f"/session/{quote(id, safe='')}/review"
     kept = {name: value for name, value in query.items() if value and name in ("view", "wrap", "agent")}
     rows = DiffRows(review)
-    render = rows.side_by_side if form == "split" else rows.unified
     hunks, _ = _cut_hunks(review.hunks, file["first_line"], sum(len(hunk["lines"]) for hunk in file["hunks"]))
     wider = min(parse_number(query, "context", 3), _MAX_CONTEXT)
     reached = file["first_line"] + sum(len(hunk["lines"]) for hunk in file["hunks"])
     return {
         **file,
         "hunks": [
-            {**data, "rows": render(hunk), "because": list(_reasons(id, file, data["changes"]))}
+            {**data, **_hunk_rows(rows, hunk, form), "because": list(_reasons(id, file, data["changes"]))}
             for data, hunk in zip(file["hunks"], hunks, strict=True)
         ],
         "href": link(base, kept, file=file["path"]),
@@ -278,6 +277,13 @@ def _file_view(request: Request, id: str, file: Json, review: FileReview) -> Jso
         if file["lines_left"]
         else None,
     }
+
+
+def _hunk_rows(rows: DiffRows, hunk: NetHunk, form: str) -> Json:
+    """Return the rows of a hunk and their form. One that only adds or removes has no other side."""
+    if form == "split" and len({line.sign for line in hunk.lines}) > 1:
+        return {"form": "split", "rows": rows.side_by_side(hunk)}
+    return {"form": "unified", "rows": rows.unified(hunk)}
 
 
 def _reasons(id: str, file: Json, changes: Sequence[int]) -> Iterator[Json]:
