@@ -84,7 +84,19 @@
     return all("body *").filter((one) => !one.closest("svg, [aria-hidden='true']") && isSeen(one) && flat(one.textContent).length > 3 && cuts(one))
       .filter((one) => hasOwnWords(one) || one.firstElementChild)
       .filter((one) => !hasWayToRead(one, flat(one.textContent)))
-      .map((one) => `${name(one)} shows ${one.clientWidth}×${one.clientHeight} of ${one.scrollWidth}×${one.scrollHeight}`);
+      .map((one) => `${name(one)} shows ${one.clientWidth}×${one.clientHeight} of ${one.scrollWidth}×${one.scrollHeight}`)
+      .concat(cutPlaceholders());
+  }
+
+  // Words in an empty field cannot be scrolled to.
+  function cutPlaceholders() {
+    const pen = new OffscreenCanvas(1, 1).getContext("2d");
+    return all("input[placeholder]").filter((one) => isSeen(one) && !one.value).flatMap((one) => {
+      const style = getComputedStyle(one), room = one.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+      pen.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+      const needed = pen.measureText(one.placeholder).width;
+      return needed > room + 1 && flat(one.title) !== flat(one.placeholder) ? [`${name(one)} shows ${Math.round(room)} of ${Math.round(needed)} of "${one.placeholder}"`] : [];
+    });
   }
 
   // A title that is three points wide can be read nowhere; words of one letter a line neither.

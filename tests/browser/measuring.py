@@ -3,7 +3,8 @@
 Rules, with the numbers of the Web Content Accessibility Guidelines 2.2
   `scroll` (1.4.10)    the page is never wider than its window, down to 320 px and at 200 % zoom (1.4.4: half the width)
   `targets` (2.5.8)    what can be pressed is 24×24 px, or stands so far from others, or is a link among words
-  `cut`                words that do not fit have a title with all of them, or are or hold a link, button or summary
+  `cut`                words that do not fit have a title with all of them, or are or hold a link, button or summary;
+                       those of an empty field fit, or are its title
   `squeezed`           no words are cut to less than 40 px, none has one letter a line
   `contrast` (1.4.3)   words have 4.5:1, large ones and the edges of fields (1.4.11) 3:1
   `headings` (1.3.1)   one of the first level, and none skips a level

@@ -91,6 +91,12 @@ def test_the_measurement_finds_what_breaks_a_rule(rule: str, tabs: Tabs) -> None
     assert [problem for problem in problems(tabs, *PLANTED[rule]) if f"{rule}: " in problem]
 
 
+def test_words_of_an_empty_field_are_measured_too(tabs: Tabs) -> None:
+    field = '<input style="width: 60px" aria-label="When" placeholder="yesterday, 2026-01-31">'
+    assert [problem for problem in problems(tabs, "", field) if "cut: " in problem and "yesterday" in problem]
+    assert not [problem for problem in problems(tabs, "", field.replace("60px", "260px")) if "cut: " in problem]
+
+
 def test_every_rule_that_is_listed_has_something_that_breaks_it() -> None:
     listed = re.findall(r"^  `(\w+)`", Path(__file__).with_name("measuring.py").read_text(), re.MULTILINE)
     assert listed == [*dict.fromkeys(listed)]

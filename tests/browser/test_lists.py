@@ -95,6 +95,21 @@ def test_the_title_of_a_session_can_be_read_at_every_width(tabs: Tabs, served: S
     assert {"sign", "title", "project", "last", "errors", "cost"} <= set(shown)
 
 
+@pytest.mark.parametrize("width", [721, 768, 860, 940, 1024, 1120, 1440])
+def test_headings_of_the_list_are_apart(tabs: Tabs, served: Served, width: int) -> None:
+    page = entered(tabs, served, (width, 900)).go(f"{served.address}/sessions?sort=last")
+    ends = page.eval_on_selector_all(
+        ".sessions thead th",
+        """all => all.filter((one) => one.checkVisibility() && !one.querySelector(".away")).map((one) => {
+             const range = document.createRange();
+             range.selectNodeContents(one);
+             const { left, right } = range.getBoundingClientRect();
+             return [left, right];
+           })""",
+    )
+    assert all(one[1] + 5 <= after[0] for one, after in pairwise(ends)), ends
+
+
 def test_on_a_phone_a_session_is_a_card_of_two_lines_and_fields_can_be_typed_into(tabs: Tabs, served: Served) -> None:
     page = entered(tabs, served, NARROW).go(f"{served.address}/sessions?has=error")
     tops = page.evaluate(

@@ -51,3 +51,9 @@ def test_every_failure_is_in_exactly_one_kind(given_texts: list[tuple[str, str]]
     kinds = group_failures(failure(text, session) for text, session in given_texts)
     assert sum(kind.failures for kind in kinds) == len(given_texts)
     assert len(kinds) == len({reduce_failure(describe_failure(text)) for text, _ in given_texts})
+
+
+def test_words_that_were_cut_say_so() -> None:
+    assert describe_failure("Error: " + "x" * 200).endswith("x…")
+    assert len(describe_failure("Error: " + "x" * 200)) == len(describe_failure("Error: " + "x" * 153)) == 160
+    assert not describe_failure("Error: " + "x" * 153).endswith("…")

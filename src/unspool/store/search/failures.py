@@ -125,11 +125,15 @@ def describe_failure(text: str) -> str:
     code, rest = describe_calls.split_exit_code(describe_calls.strip_error_tags(text[:_MAX_TEXT]))
     written = [line for line in rest.splitlines() if any(map(str.isalnum, line))]
     written = [line for line in written if not _HEADING.fullmatch(line.strip())] or written
-    lines = [" ".join(_PYTEST_MARK.sub("", line).split())[:_MAX_WORDS] for line in written]
+    lines = [_shorten(" ".join(_PYTEST_MARK.sub("", line).split())) for line in written]
     # The last line of a traceback says more than the first; of other output the first that sounds wrong does.
     named = next((line for line in reversed(lines) if _PYTHON_ERROR.match(line)), None)
     words = named or next((line for line in lines if _WRONG.search(line)), lines[0] if lines else "")
     return words or (f"exit code {code}" if code is not None else "no message")
+
+
+def _shorten(words: str) -> str:
+    return words if len(words) <= _MAX_WORDS else f"{words[: _MAX_WORDS - 1]}…"
 
 
 def reduce_failure(text: str) -> str:
