@@ -87,6 +87,28 @@ def test_every_command_says_it_and_answers_the_same_with_and_without_a_store(
     assert data["skipped"] == [{"path": str(closed.path), "reason": "permission denied"}]
 
 
+@pytest.mark.parametrize("part", PARTS)
+def test_what_the_store_has_read_stays_in_the_answers_when_it_can_no_longer_be_read(
+    run_bound: Run, config: Path, tmp_path: Path, part: str
+) -> None:
+    total = answer(run_bound("usage", "--json", "--config-dir", config))["totals"]["cost_micros"]
+    (config / PARTS[part]).chmod(0)  # before the text index and the column files have read it
+    for command in (
+        ("search", "tide"),
+        ("sync",),
+        ("sql", "SELECT 1"),
+        ("insights",),
+        ("compare", S[1], S[1]),
+        ("export", "--parquet", tmp_path / "tables"),
+        ("collect", "--once", "--to", (tmp_path / "objects").as_uri()),
+    ):
+        done = run_bound(*command, "--config-dir", config)
+        assert done.code == 0, (command, done)
+        assert done.err.count("\n") <= 1 + (command[0] == "collect"), (command, done.err)
+    rows = answer(run_bound("sql", "--json", "SELECT sum(cost_micros) AS n FROM responses", "--config-dir", config))
+    assert rows["items"] == [{"n": total}]
+
+
 def test_doctor_lists_it_and_accounts_for_every_byte_that_it_could_read(run_bound: Run, closed: Closed) -> None:
     for store in ((), ("--no-store",)):
         done = run_bound("doctor", "--json", *store, "--config-dir", closed.root)

@@ -47,8 +47,13 @@ def open_session(name: str, access: options.AccessOptions) -> Iterator[Session]:
 
 
 @contextmanager
-def open_session_in_folders(name: str, access: options.AccessOptions) -> Iterator[tuple[Session, StoreAccess | None]]:
-    """Find a session as `open_session` does; also return the folders it was found in, None for a file alone."""
+def open_session_in_folders(
+    name: str, access: options.AccessOptions, *, is_quiet: bool = False
+) -> Iterator[tuple[Session, StoreAccess | None]]:
+    """Find a session as `open_session` does; also return the folders it was found in, None for a file alone.
+
+    With `is_quiet` nobody is told what of the folders could not be read.
+    """
     path = Path(name).expanduser()
     if not name.strip():
         raise empty_session_name()
@@ -58,7 +63,7 @@ def open_session_in_folders(name: str, access: options.AccessOptions) -> Iterato
         yield session, None
         output.warn_skipped(session.home.skipped)
         return
-    with open_folders_of_session(name, access) as opened:
+    with open_folders_of_session(name, access, is_quiet=is_quiet) as opened:
         yield _find_session(name, path, opened), opened
 
 
@@ -156,14 +161,16 @@ def read_session_cost(session: Session, opened: StoreAccess | None, access: opti
 
 
 @contextmanager
-def open_folders_of_session(name: str, access: options.AccessOptions) -> Iterator[StoreAccess]:
+def open_folders_of_session(
+    name: str, access: options.AccessOptions, *, is_quiet: bool = False
+) -> Iterator[StoreAccess]:
     """Open the config folders to look for a session in.
 
     If there is no such folder and the argument is a path, the error names the path.
     """
     with ExitStack() as stack:
         try:
-            opened = stack.enter_context(store_access.open_folders(access))
+            opened = stack.enter_context(store_access.open_folders(access, is_quiet=is_quiet))
         except NotFound:
             if is_path(name):
                 raise _no_such_file(name) from None

@@ -261,7 +261,7 @@ class SegmentMaker:
                 )
             except UnspoolError as error:
                 holes.append(error)
-            self.failed += [(candidate.path, hole.message) for hole in holes]
+            self.failed += [(candidate.path, hole.reason) for hole in holes]
 
     def _has_news(self, candidate: CollectCandidate) -> bool:
         """Return whether a file may have something new, without reading it: the store says what it said last or not."""

@@ -71,7 +71,7 @@ def open_with_status(path: Path | str) -> tuple[int, os.stat_result]:
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"file not found: `{path}`", hint=_GONE, reason="no such file") from None
     except OSError as error:
-        if Path(path).is_symlink():
+        if os.path.islink(path):  # noqa: PTH114  `Path.is_symlink` raises where the folder may not be searched
             hint = "name the target of the link"
             raise Refused(
                 f"`{path}` is a symbolic link, which unspool does not follow here",

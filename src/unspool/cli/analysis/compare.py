@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from difflib import unified_diff
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from unspool.page.analysis import ComparedSession
     from unspool.store import StoreAccess
 
+_Opened: TypeAlias = "tuple[Session, StoreAccess | None, int | None]"
 _BRANCH = re.compile(r"(.+)#(\d{1,6})", re.DOTALL)
 _GROUP_FIGURES = ("turns", "requests", "cost_micros", "tool_calls", "errors", "files_changed", "active_seconds")
 _MAX_DIFF_LINES = 5000
@@ -68,7 +69,11 @@ def compare(
     if prompt is None and by is None and len(sessions) < 2:
         raise UsageError("two sessions are needed", hint="name two, or use `--prompt TEXT` or `--by model`")
     with ExitStack() as stack:
-        opened = [_open(stack, name, access) for name in sessions]
+        opened: list[_Opened] = []
+        for name in sessions:
+            # The folders are the same for all: what of them cannot be read is said once.
+            is_told = any(folders is not None for _, folders, _ in opened)
+            opened.append(_open(stack, name, access, is_quiet=is_told))
         if messages:
             _print_messages(opened, as_json=as_json)
             return
@@ -86,10 +91,12 @@ def compare(
         _print_groups(compared, by or "model", as_json=as_json)
 
 
-def _open(stack: ExitStack, name: str, access: options.AccessOptions) -> tuple[Session, StoreAccess | None, int | None]:
+def _open(stack: ExitStack, name: str, access: options.AccessOptions, *, is_quiet: bool) -> _Opened:
     match = _BRANCH.fullmatch(name)
     branch = int(match[2]) if match else None
-    session, folders = stack.enter_context(open_session_in_folders(match[1] if match else name, access))
+    session, folders = stack.enter_context(
+        open_session_in_folders(match[1] if match else name, access, is_quiet=is_quiet)
+    )
     return session, folders, branch
 
 

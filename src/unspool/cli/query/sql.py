@@ -24,6 +24,7 @@ from unspool.cli import options, output, store_access
 from unspool.cli.main import on_step
 from unspool.display import clean, clean_line, table
 from unspool.errors import UnspoolError, UsageError, conflicting_options
+from unspool.read import Skipped
 from unspool.store import StoreAccess, open_store, preferences
 from unspool.store.columns import parquet
 from unspool.store.sql import (
@@ -171,10 +172,8 @@ def open_sql_tables(
             refreshed = refresh.refresh_columns(database, folder, options)
         if refreshed.lost:
             output.warn("column files were damaged or missing; wrote them again")
-        for path, reason in refreshed.failed:
-            output.warn_left_out(path, reason)
+        opened.skip(*(Skipped(Path(path), reason) for path, reason in refreshed.failed))
         skipped = output.skipped_as_json(opened.skipped)
-        skipped += [{"path": str(path), "reason": reason} for path, reason in refreshed.failed]
         yield stack.enter_context(open_tables(database, folder, opened.roots, settings)), skipped
 
 

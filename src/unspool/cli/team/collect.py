@@ -313,20 +313,21 @@ class _CollectedFolder:
     def refresh(self) -> list[CollectCandidate]:
         """Bring the store up to date; return the files to collect."""
         roots, folder = self._settings.roots, self._settings.folder
-        skipped: set[Skipped] = set()
+        skipped: dict[Path, Skipped] = {}
+        """By path, so that no file is named twice."""
         deep = self._is_comparison_due()
         for root in roots:
             changes = compare_with_disk(self._database, root)
-            skipped.update(changes.look.skipped)
+            skipped |= {one.path: one for one in changes.look.skipped}
             if deep or not changes.is_fresh or not is_synced(self._database, root):
                 report = store_access.sync_store(self._database, root, folder, self._preferences, changes, deep=deep)
-                skipped.update(report.failed)
+                skipped = {one.path: one for one in report.failed} | skipped
         self._refreshed = time.monotonic()
         if deep:
             self._compared = self._refreshed
-        self.skipped = sorted(skipped)
-        output.warn_skipped(sorted(skipped - self._reported))
-        self._reported |= skipped
+        self.skipped = sorted(skipped.values())
+        output.warn_skipped([one for one in self.skipped if one not in self._reported])
+        self._reported.update(self.skipped)
         self.candidates = find_candidates(self._database, roots, self._settings.choice)
         return self.candidates
 
@@ -481,8 +482,7 @@ def _print_report(
 
 
 def _warn(report: CollectionReport) -> None:
-    for path, reason in report.failed:
-        output.warn_left_out(path, reason)
+    output.warn_skipped([Skipped(Path(path), reason) for path, reason in report.failed])
     if abs(report.ahead) > _MAX_CLOCK_SKEW:
         skew = f"{abs(report.ahead) / 3600:,.1f} hours {'ahead of' if report.ahead > 0 else 'behind'} the store's"
         output.warn(f"this machine's clock is {skew}; segments record the offset, lines keep their times")

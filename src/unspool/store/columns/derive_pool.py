@@ -8,6 +8,7 @@ Rules
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from unspool.errors import NotFound, Unreadable, UnspoolError
-from unspool.files import flush_folder, open_regular, read_at
+from unspool.files import flush_folder, open_with_status, read_at
 from unspool.format import Item
 from unspool.read import LIMITS, LineBuffer, decode_lines
 from unspool.store.columns.derive import FileDerivation, SourceFile
@@ -74,7 +75,7 @@ def derive_bundle(bundle: DeriveBundle) -> DerivedPart:
         except NotFound:
             pass  # deleted, and not in the archive: there will never be more of it, so it counts as derived
         except UnspoolError as error:
-            failed.append((task.source.path, error.message))
+            failed.append((task.source.path, error.reason))
             continue
         derived.append(task)
     writer.flush()
@@ -110,23 +111,35 @@ def read_items(source: SourceRow, folder: Path) -> Iterator[tuple[int, list[Item
 
 
 def _read_bytes(source: SourceRow, folder: Path) -> Iterator[bytes]:
-    """Yield the bytes of a session file as far as the store has read it; from the archive if it was deleted."""
+    """Yield the bytes of a session file as far as the store has read it; from the archive if it cannot be opened."""
     try:
-        with open_regular(source.path) as file:
-            reached = 0
-            while data := read_at(file, reached, min(LIMITS.piece, source.offset - reached), source.path):
-                reached += len(data)
-                yield data
-    except NotFound:
-        if not source.offset:
-            return
-        from unspool.store.archive.archive import Archive  # hardly ever needed
+        file, _ = open_with_status(source.path)
+    except UnspoolError as error:  # deleted, or the right to read it was taken away since the store has read it
+        if source.offset or not isinstance(error, NotFound):
+            yield from _read_archived(source, folder, error)
+        return
+    try:
+        reached = 0
+        while data := read_at(file, reached, min(LIMITS.piece, source.offset - reached), source.path):
+            reached += len(data)
+            yield data
+    finally:
+        os.close(file)
 
-        with closing(open_archive(folder)) as database:
-            archive = Archive(database)
-            for start, data in archive.read(archive.find(source.path, source.generation)):
-                if start < source.offset:
-                    yield data[: source.offset - start]
+
+def _read_archived(source: SourceRow, folder: Path, error: UnspoolError) -> Iterator[bytes]:
+    """Yield what the archive has of a session file, as far as the store has read it; raise the error if it has none."""
+    from unspool.store.archive.archive import Archive  # hardly ever needed
+
+    with closing(open_archive(folder)) as database:
+        archive = Archive(database)
+        try:
+            found = archive.find(source.path, source.generation)
+        except NotFound:
+            raise error from None
+        for start, data in archive.read(found):
+            if start < source.offset:
+                yield data[: source.offset - start]
 
 
 def plan_bundles(folder: Path, tasks: Sequence[DeriveTask], names: Iterator[str]) -> list[DeriveBundle]:
