@@ -200,6 +200,9 @@ class QueuedCommand(AttachmentData, frozen=True, tag="queued_command"):
     run_id: str | None = None
     is_meta: bool | None = None
     image_paste_ids: tuple[Any, ...] = ()
+    tools_used_delta: tuple[str, ...] = ()
+    """Of a notification that an agent has ended: the tools that it used, and what it cost."""
+    usage: Any = None
 
 
 class FileMention(AttachmentData, frozen=True, tag="file"):

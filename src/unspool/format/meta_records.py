@@ -141,6 +141,7 @@ class FileHistory(CamelShape, frozen=True):
     message_id: str | None = None
     timestamp: str | None = None
     tracked_file_backups: dict[str, Backup] = field(default_factory=dict)
+    has_untracked_changes: bool | None = None
 
 
 class FileHistorySnapshot(Record, frozen=True, tag="file-history-snapshot"):
@@ -266,10 +267,16 @@ class ToolsUsed(Record, frozen=True, tag="tools-used"):
     tools: tuple[str, ...] = ()
 
 
+class WorkflowLaunched(Record, frozen=True, tag="launched"):
+    """In a workflow's journal: the workflow was started (from 2.1.290 on)."""
+
+
 class StepStarted(Record, frozen=True, tag="started"):
     """In a workflow's journal: an agent was started."""
 
     key: str | None = None
+    label: str | None = None
+    phase: str | None = None
 
 
 class StepResult(Record, frozen=True, tag="result"):
@@ -277,6 +284,8 @@ class StepResult(Record, frozen=True, tag="result"):
 
     key: str | None = None
     result: Any = None
+    remote_control_device_report: bool | None = None
+    tools_used: tuple[str, ...] = ()
 
 
 class ReplMode(Record, frozen=True, tag="repl-mode"):

@@ -171,8 +171,21 @@ class User(Record, frozen=True, tag="user"):
     sandboxed: bool | None = None
     turn_companion: bool | None = None
     queue_skip_attachments: bool | None = None
+    queue_skip_slash_commands: bool | None = None
+    queue_transcript_only: bool | None = None
+    queue_priority: str | None = None
+    wakeup_source: str | None = None
+    """Of a prompt that Claude Code was scheduled to give itself: by what."""
+    scheduled_task_id: str | None = None
+    scheduled_fire_id: str | None = None
     summarized_turn_prompt_uuids: tuple[str, ...] = ()
+    summarize_metadata: Any = None
+    """Of the summary of a part of the conversation: how many messages, and of which side."""
+    refused_message_id: str | None = None
+    holds_persons_words: bool | None = None
+    """Of the result of a call that a person refused with a reason."""
     mcp_meta: Any = None
+    mcp_call_not_read_only: str | None = None
 
 
 class Assistant(Record, frozen=True, tag="assistant"):
@@ -190,6 +203,8 @@ class Assistant(Record, frozen=True, tag="assistant"):
     error_details: Any = None
     is_aborted_mid_stream: bool | None = None
     supersedes_uuids: tuple[str, ...] = ()
+    refused_message_id: str | None = None
+    refusing_model: str | None = None
     failed_response_had_no_tool_call: bool | None = None
     attribution_agent: str | None = None
     attribution_skill: str | None = None
@@ -236,6 +251,8 @@ class CompactMetadata(CamelShape, frozen=True):
     cumulative_dropped_tokens: int | None = None
     duration_ms: float | None = None
     pre_compact_discovered_tools: tuple[str, ...] = ()
+    pre_compact_organizations_cover_start: bool | None = None
+    """Written by 2.1.328."""
     preserved_segment: PreservedSegment | None = None
     preserved_messages: PreservedMessages | None = None
     running_turn_prompt: Any = None
@@ -319,11 +336,12 @@ class System(Record, frozen=True, tag="system"):
     hook_count: int | None = None
     hook_infos: tuple[HookInfo, ...] = ()
     hook_errors: tuple[Any, ...] = ()
+    failed_hook_error_indexes: tuple[int, ...] = ()
     hook_additional_context: tuple[Any, ...] = ()
     prevented_continuation: bool | None = None
     stop_reason: str | None = None
     has_output: bool | None = None
-    # model_refusal_fallback, api_refusal
+    # model_refusal_fallback, model_refusal_no_fallback, api_refusal
     direction: str | None = None
     scope: str | None = None
     trigger: str | None = None
@@ -352,6 +370,7 @@ SYSTEM_SUBTYPES = frozenset(
         "memory_saved",
         "microcompact_boundary",
         "model_refusal_fallback",
+        "model_refusal_no_fallback",
         "permission_retry",
         "scheduled_task_fire",
         "session_start",

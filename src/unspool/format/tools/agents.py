@@ -227,6 +227,12 @@ class SkillResult(CamelShape, frozen=True):
     command_name: str | None = None
     allowed_tools: tuple[str, ...] | None = None
     model: str | None = None
+    status: str | None = None
+    """`forked`: an agent followed the skill (`context: fork`)."""
+    agent_id: str | None = None
+    result: Any = None
+    """What the agent answered."""
+    tools_used_line: str | None = None
 
 
 class SlashCommandInput(Shape, frozen=True):
