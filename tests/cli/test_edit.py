@@ -229,6 +229,18 @@ def test_undo_and_log_are_about_the_edits_of_one_config_folder(config: Path, tmp
     assert not Path(second["path"]).exists()
 
 
+def test_undo_says_what_has_become_of_the_session(config: Path) -> None:
+    edited = said(config, "edit", "trim", ID, "--results", "--in-place")
+    with Path(edited["path"]).open("a") as file:
+        file.write('{"type":"custom-title","customTitle":"new"}\n')
+    assert run(config, "edit", "undo", "--yes").returncode == 5
+    words = f"undid trim {edited['undo_id']}: {ID} is as it was before, with the lines that were added since, 1 file\n"
+    assert run(config, "edit", "undo", "--yes", "--merge").stdout == words
+    edited = said(config, "edit", "trim", ID, "--results", "--in-place")
+    words = f"undid trim {edited['undo_id']}: {ID} is as it was before, 1 file\n"
+    assert run(config, "edit", "undo", "--yes").stdout == words
+
+
 def test_undo_takes_the_id_of_a_session_for_its_last_edit(config: Path) -> None:
     before = files(config)
     edits = [said(config, "edit", "trim", ID, *what, "--in-place") for what in (["--thinking"], ["--results"])]

@@ -312,7 +312,7 @@ def find_mcp_servers(
     from unspool.extras import require_extras
 
     try:
-        require_extras("mcp", feature="MCP servers")
+        require_extras("mcp", feature="a chat with MCP servers")
     except MissingExtra as error:
         if settings.mcp_configs:
             raise
