@@ -16,7 +16,7 @@ from tests.claude.program import Place, installed
 pytest.importorskip("claude_agent_sdk")
 pytestmark = pytest.mark.claude
 
-VERSION = "2.1.327"
+VERSION = "2.1.328"
 Json = dict[str, Any]
 _ALL = "every type"
 LACKING: dict[str, set[str]] = {

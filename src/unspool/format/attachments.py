@@ -143,6 +143,14 @@ class DeferredToolsRecord(AttachmentData, frozen=True, tag="deferred_tools_recor
     entries: tuple[Any, ...] = ()
 
 
+class ToolOfferRecord(AttachmentData, frozen=True, tag="tool_offer_record"):
+    """The tools that requests offer and hide. No file with one was seen: the fields are those of 2.1.328's code."""
+
+    offered: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+
+
 class Instructions(AttachmentData, frozen=True, tag="instructions"):
     """The memory files that apply to the session (from 2.1.325 on)."""
 

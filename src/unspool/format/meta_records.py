@@ -247,6 +247,14 @@ class ApiRequest(Record, frozen=True, tag="api-request"):
     request_digest: str | None = None
 
 
+class ApiRequestResumed(Record, frozen=True, tag="api-request-resumed"):
+    """A request that continued a paused one. No file with one was seen: the fields are those in the code of 2.1.328."""
+
+    message_id: str | None = None
+    paused_request_id: str | None = None
+    resumed_request_id: str | None = None
+
+
 class ApiRequestShape(Record, frozen=True, tag="api-request-shape"):
     """The system prompt and tools of requests, stored once."""
 
