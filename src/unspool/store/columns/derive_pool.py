@@ -114,7 +114,7 @@ def _read_bytes(source: SourceRow, folder: Path) -> Iterator[bytes]:
     """Yield the bytes of a session file as far as the store has read it; from the archive if it cannot be opened."""
     try:
         file, _ = open_with_status(source.path)
-    except UnspoolError as error:  # deleted, or the right to read it was taken away since the store has read it
+    except (NotFound, Unreadable) as error:  # deleted, or the right to read it was taken away since the store read it
         if source.offset or not isinstance(error, NotFound):
             yield from _read_archived(source, folder, error)
         return
