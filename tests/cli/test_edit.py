@@ -234,10 +234,10 @@ def test_undo_says_what_has_become_of_the_session(config: Path) -> None:
     with Path(edited["path"]).open("a") as file:
         file.write('{"type":"custom-title","customTitle":"new"}\n')
     assert run(config, "edit", "undo", "--yes").returncode == 5
-    words = f"undid trim {edited['undo_id']}: {ID} is as it was before, with the lines that were added since, 1 file\n"
+    words = f"undid trim {edited['undo_id']}: {ID} is restored with the lines that were added since, 1 file\n"
     assert run(config, "edit", "undo", "--yes", "--merge").stdout == words
     edited = said(config, "edit", "trim", ID, "--results", "--in-place")
-    words = f"undid trim {edited['undo_id']}: {ID} is as it was before, 1 file\n"
+    words = f"undid trim {edited['undo_id']}: {ID} is restored, 1 file\n"
     assert run(config, "edit", "undo", "--yes").stdout == words
 
 

@@ -486,9 +486,9 @@ def _print_undone(journal: Journal, *, as_json: bool) -> None:
         )
         return
     # An edit that made a new session is undone by removing it.
-    what = "removed again" if journal.session != journal.source else "as it was before"
+    what = "removed again" if journal.session != journal.source else "restored"
     if journal.merges:
-        what += ", with the lines that were added since"
+        what += " with the lines that were added since"
     output.print_line(
         f"undid {journal.operation} {journal.id}: {journal.session} is {what}, {units.amount(len(files), 'file')}"
     )

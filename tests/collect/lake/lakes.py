@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
 
 from tests.collect.lake.sending import Device, place
 from unspool.collect.lake.ingest import IngestReport
 from unspool.collect.lake.lake import create_lake, open_lake
+from unspool.collect.lake.log.copied_lake import CopiedLake
 from unspool.collect.lake.run import IngestJob, run_once
 from unspool.collect.lake.sql import engine_setup
 from unspool.collect.lake.tables import lake_tables
@@ -22,6 +24,14 @@ from unspool.read.source_tree import Kind, scan
 LINED = (Kind.SESSION, Kind.AGENT, Kind.JOURNAL)
 PASSING = frozenset({"written", "seen", "stored"})
 """Columns that tell when something was done."""
+
+
+def copy_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ingests of a folder copy the logs of tables, as those of an object store do."""
+    monkeypatch.setattr(
+        "unspool.collect.lake.run.open_ingest_lake",
+        lambda url, environment: CopiedLake(open_lake(url, environment), environment),
+    )
 
 
 class TestLake:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collect.lake.lakes import TestLake, expected
+from tests.collect.lake.lakes import TestLake, copy_logs, expected
 from tests.faults.world import World
 from unspool.collect.lake.lake import Lake, open_lake
 from unspool.collect.lake.tables import partition_columns
@@ -52,8 +52,13 @@ def test_a_lake_that_lacks_columns_is_queried_and_verified(earlier: tuple[TestLa
     assert lake.verify().problems == ()
 
 
-def test_an_ingest_adds_the_columns_that_came_since(earlier: tuple[TestLake, World]) -> None:
+@pytest.mark.parametrize("is_copied", [False, True], ids=["folder", "object store"])
+def test_an_ingest_adds_the_columns_that_came_since(
+    earlier: tuple[TestLake, World], monkeypatch: pytest.MonkeyPatch, *, is_copied: bool
+) -> None:
     lake, world = earlier
+    if is_copied:
+        copy_logs(monkeypatch)
     world.append(world.create(), 5)
     lake.device("desktop").send(world.root)
     assert lake.ingest().streams == 2

@@ -12,13 +12,13 @@ from unspool.cli import output
 from unspool.errors import NothingFound
 
 _METRICS = {
-    "streams": "Files that were sent.",
-    "segments": "Segments that were sent.",
-    "lines": "Lines that were sent.",
-    "pending": "Parts of segments that wait to be sent.",
-    "pending_bytes": "Bytes that wait to be sent.",
-    "redactions": "Secrets that were replaced in what was sent.",
-    "failed_files": "Files that could not be read at the last look.",
+    "streams": "Files sent.",
+    "segments": "Segments sent.",
+    "lines": "Lines sent.",
+    "pending": "Parts of segments that wait.",
+    "pending_bytes": "Bytes that wait.",
+    "redactions": "Secrets replaced in lines sent.",
+    "failed_files": "Unreadable files at the last look.",
     "failed_attempts": "Attempts in a row that the store did not answer or refused.",
 }
 _TIMES = {

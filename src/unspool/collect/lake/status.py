@@ -60,7 +60,7 @@ class LakeStatus(NamedTuple):
     devices: list[DeviceStatus]
     quarantined: int
     damaged: list[str]
-    """Manifests that cannot be read."""
+    """Unreadable manifests."""
 
 
 def read_status(lake: Lake, object_store: SegmentStore) -> LakeStatus:
@@ -158,19 +158,19 @@ def status_metrics(status: LakeStatus) -> list[MetricFamily]:
 
     return [
         MetricFamily("unspool_lake_devices", "Devices that have not left.", [({}, len(present))]),
-        MetricFamily("unspool_lake_quarantined_objects", "Objects that could not be read.", [({}, status.quarantined)]),
-        MetricFamily("unspool_lake_damaged_manifests", "Manifests that cannot be read.", [({}, len(status.damaged))]),
+        MetricFamily("unspool_lake_quarantined_objects", "Unreadable objects.", [({}, status.quarantined)]),
+        MetricFamily("unspool_lake_damaged_manifests", "Unreadable manifests.", [({}, len(status.damaged))]),
         MetricFamily("unspool_lake_device_info", "Versions of a device.", [(_info(device), 1) for device in present]),
         family(
             "device_seen_timestamp_seconds",
             "When a device last said something, by its clock.",
             [epoch_seconds(device.seen_at) for device in present],
         ),
-        family("device_sent_segments", "Segments that were sent.", [device.sent_segments for device in present]),
+        family("device_sent_segments", "Segments sent.", [device.sent_segments for device in present]),
         family("device_ingested_segments", "Segments in the tables.", [device.segments for device in present]),
         family(
             "device_backlog_segments",
-            "Segments that are sent and not in the tables.",
+            "Segments sent and not in the tables.",
             [device.backlog_segments for device in present],
         ),
         family("device_backlog_lines", "Lines of them.", [device.backlog_lines for device in present]),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from tests.collect.lake.lakes import TestLake, expected
+from tests.collect.lake.lakes import TestLake, copy_logs, expected
 from tests.faults.world import World
 from unspool.collect.lake.lake import CommitConflict, Lake, create_lake, open_lake
 from unspool.collect.lake.lifecycle.table_cleanup import clean_tables
@@ -49,14 +49,6 @@ def streams(folder: str) -> list[str]:
 
 def log(folder: str) -> list[str]:
     return sorted(path.name for path in (Path(folder) / TABLE / "_delta_log").iterdir())
-
-
-def copies_of_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ingests of a folder work as those of an object store."""
-    monkeypatch.setattr(
-        "unspool.collect.lake.run.open_ingest_lake",
-        lambda url, environment: CopiedLake(open_lake(url, environment), environment),
-    )
 
 
 def test_rows_are_appended_replaced_and_deleted(folder: str) -> None:
@@ -240,7 +232,7 @@ def test_lakes_of_both_kinds_of_ingest_have_the_same_rows(
     plain.folder, plain.url, plain.place = tmp_path / "plain", lake.url, lake.place
     create_lake(str(plain.folder), {})
     plain_ingester = Ingester(IngestJob(lake.url, str(plain.folder)), {})
-    copies_of_logs(monkeypatch)
+    copy_logs(monkeypatch)
     for count in (4, 1, 3):
         world.append(world.create(), count)
         world.append(world.paths[0], 1)
@@ -255,7 +247,7 @@ def test_lakes_of_both_kinds_of_ingest_have_the_same_rows(
 def test_workers_with_copies_of_logs_share_a_device(
     lake: TestLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copies_of_logs(monkeypatch)
+    copy_logs(monkeypatch)
     world = World(tmp_path / "config")
     for count in range(6, 14):
         world.append(world.create(), count)

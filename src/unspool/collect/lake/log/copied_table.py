@@ -51,7 +51,7 @@ class CommitRefused(Exception):
 class _LastCheckpoint(msgspec.Struct, frozen=True, rename="camel"):
     version: int
     parts: int | None = None
-    v2_checkpoint: msgspec.Raw | None = None
+    v2_checkpoint: Any = None
 
 
 class _AddedFile(msgspec.Struct, frozen=True, rename="camel"):
@@ -76,9 +76,9 @@ class _CommitLine(msgspec.Struct, frozen=True, rename="camel"):
     add: _AddedFile | None = None
     remove: _RemovedFile | None = None
     txn: _TableTransaction | None = None
-    meta_data: msgspec.Raw | None = None
-    protocol: msgspec.Raw | None = None
-    domain_metadata: msgspec.Raw | None = None
+    meta_data: Any = None
+    protocol: Any = None
+    domain_metadata: Any = None
 
 
 _line = msgspec.json.Decoder(_CommitLine)
