@@ -298,3 +298,12 @@ def test_a_hit_inside_an_agent_without_times_has_its_turn_in_json_too(ask: Run, 
     turns = {item["turn"] for item in again if item["path"] == str(path)}
     assert turns
     assert None not in turns
+
+
+@pytest.mark.parametrize("number", ["nan", "inf"])
+@pytest.mark.parametrize("option", [("sql", "SELECT 1", "--timeout"), ("chat", "-p", "hi", "--max-cost")])
+def test_a_limit_is_a_finite_number(ask: Run, option: tuple[str, ...], number: str) -> None:
+    # Nothing is more than `nan`, so it would be no limit.
+    refused = ask(*option, number)
+    assert refused.code == 2
+    assert "is not a finite number" in refused.err

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from unspool.cli.store_access import LARGE_BYTES
+from unspool.cli.store_access import LARGE_BYTES, EndingEarly, make_refresh
 from unspool.demo import write_demo
+from unspool.store import open_store
 from unspool.testing.build import assistant, session, text, user
 
 S1 = "10000000-0000-4000-8000-000000000001"
@@ -36,6 +37,28 @@ def test_a_large_folder_that_was_never_read_is_answered_from_its_files(run: Run,
     assert (shown.code, shown.err) == (0, "")
     run("sync", "--config-dir", large)  # waits for the one that was started, or does it
     assert run("usage", "--json", "--no-sync", "--config-dir", large).out == shown.out
+
+
+def test_a_server_that_ends_does_not_wait_for_its_first_refresh(large: Path, tmp_path: Path) -> None:
+    folder, questions = tmp_path / "store", 0
+
+    def is_ending() -> bool:
+        nonlocal questions
+        questions += 1
+        return questions > 4
+
+    folder.mkdir()
+    with pytest.raises(EndingEarly):
+        make_refresh((str(large),), folder, is_ending)()
+    assert questions == 5
+    # What the next refresh finds is whole, or nothing: it goes on from there.
+    assert make_refresh((str(large),), folder)() == []
+    database = open_store(folder)
+    assert database.execute("SELECT count(*), sum(size) FROM sources").fetchone() == (
+        1,
+        sum(path.stat().st_size for path in large.rglob("*.jsonl")),
+    )
+    database.close()
 
 
 def test_without_a_store_nothing_is_written(run: Run, large: Path, tmp_path: Path) -> None:

@@ -151,12 +151,12 @@ def refused_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--max-cost",
     "--max-budget-usd",
-    type=click.FloatRange(0),
+    type=options.FiniteRange(0),
     metavar="USD",
     help="Maximum cost per turn, in US dollars",
 )
 @click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="Maximum number of tokens per turn")
-@click.option("--max-seconds", type=click.FloatRange(0), metavar="S", help="Maximum duration of a turn, in seconds")
+@click.option("--max-seconds", type=options.FiniteRange(0), metavar="S", help="Maximum duration of a turn, in seconds")
 @click.option(
     "--context-window",
     type=click.IntRange(1000),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import datetime
@@ -90,7 +91,8 @@ def serve(
         web.check_host(host, token=token is not None)
     with ExitStack() as ending:
         _clean_up_on_signals(ending)
-        site = _make_site(config_dirs, ending, no_store=no_store)
+        is_ending = threading.Event()
+        site = _make_site(config_dirs, ending, is_ending.is_set, no_store=no_store)
         own = web.find_address(site.folder)
         listener = web.open_listener(own.bind if host is None else host, port)
         # Port 0 lets the system choose: the guard must compare `Host` with the port that was chosen.
@@ -109,8 +111,13 @@ def serve(
         output.warn(f"serving {', '.join(f'`{root}`' for root in list_roots(site.roots))}; stop with Ctrl-C")
         if not no_browser:
             _open_browser(site.folder, link, link_files)
-        # Also from there: a server that is terminated by a signal does not return.
-        web.run_server(web.create_app(site, guard, telemetry), listener, on_end=link_files.close)
+
+        def end() -> None:
+            # From there, because a server that is terminated by a signal does not return.
+            is_ending.set()
+            link_files.close()
+
+        web.run_server(web.create_app(site, guard, telemetry), listener, on_end=end)
 
 
 def _clean_up_on_signals(ending: ExitStack) -> None:
@@ -127,7 +134,9 @@ def _clean_up_on_signals(ending: ExitStack) -> None:
             ending.callback(signal.signal, number, signal.signal(number, end))
 
 
-def _make_site(config_dirs: tuple[str | None, ...], ending: ExitStack, *, no_store: bool) -> Site:
+def _make_site(
+    config_dirs: tuple[str | None, ...], ending: ExitStack, is_ending: Callable[[], bool], *, no_store: bool
+) -> Site:
     """Return the folders to serve with their store; one that is temporary is removed with `ending`."""
     from unspool.web.serving import Site
 
@@ -138,7 +147,9 @@ def _make_site(config_dirs: tuple[str | None, ...], ending: ExitStack, *, no_sto
     access = options.AccessOptions(config_dirs, no_sync=True, temporary_store=temporary)
     with store_access.open_folders(access) as opened:
         roots, settings = opened.roots, opened.preferences
-    refresh, zone = store_access.make_refresh(config_dirs, temporary), parse_zone(settings.timezone or "local")
+    # A server that ends waits for a refresh that runs: the first one of a large folder takes long.
+    refresh = store_access.make_refresh(config_dirs, temporary, is_ending)
+    zone = parse_zone(settings.timezone or "local")
     folder = data_folder(os.environ)
     return Site(roots, folder, settings, lambda: datetime.now().astimezone(), refresh, zone, temporary)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from unspool.cli import options, output
 from unspool.cli.main import on_step
-from unspool.errors import NotFound, Unwritable
+from unspool.errors import NotFound, UnspoolError, Unwritable
 from unspool.paths import absolute_path, config_folder, data_folder, drop_nested, is_encodable, resolve_existing
 from unspool.store import Roots, StoreAccess, is_locked, locked, open_archive, open_store, preferences, translate_errors
 
@@ -36,11 +36,22 @@ LARGE_BYTES = 16 * 1024 * 1024
 """Work on more bytes than this shows a progress bar; a first sync of more runs in the background."""
 
 
+class EndingEarly(UnspoolError):
+    """The store was not brought up to date, because the process is ending."""
+
+
+def _never() -> bool:
+    return False
+
+
 @contextmanager
-def open_folders(access: options.AccessOptions, *, is_quiet: bool = False) -> Iterator[StoreAccess]:
+def open_folders(
+    access: options.AccessOptions, *, is_quiet: bool = False, is_ending: Callable[[], bool] = _never
+) -> Iterator[StoreAccess]:
     """Open the folders that a command reads, with their store up to date if it may be used.
 
     At the end, what could not be read is named on stderr, in one line, unless the caller does that (`is_quiet`).
+    `EndingEarly` as soon as `is_ending` returns true while the store is written.
     """
     folder = data_folder(os.environ)
     settings = preferences.read_preferences(folder)
@@ -68,7 +79,7 @@ def open_folders(access: options.AccessOptions, *, is_quiet: bool = False) -> It
                 )
                 opened.database = None
         may_sync = opened.database is not None and not access.no_sync
-        if may_sync and not all(_refresh(opened, root, cleanup) for root in roots):
+        if may_sync and not all(_refresh(opened, root, cleanup, is_ending) for root in roots):
             opened.database = None
         if opened.database is None:
             opened.skip_unreadable()
@@ -105,7 +116,7 @@ def _open_database(folder: Path) -> sqlite3.Connection | None:
         return None
 
 
-def _refresh(opened: StoreAccess, root: Path, cleanup: ExitStack) -> bool:
+def _refresh(opened: StoreAccess, root: Path, cleanup: ExitStack, is_ending: Callable[[], bool]) -> bool:
     """Bring the store up to date with one folder; return whether it can be used."""
     from unspool.store.sync import compare_with_disk, has_prices, is_synced  # start-up: edits read no store
 
@@ -121,7 +132,7 @@ def _refresh(opened: StoreAccess, root: Path, cleanup: ExitStack) -> bool:
         cleanup.callback(_sync_in_background, [root], folder)
         return False
     try:
-        opened.skip(*sync_store(database, root, folder, settings, changes).failed)
+        opened.skip(*sync_store(database, root, folder, settings, changes, is_ending=is_ending).failed)
     except Unwritable as error:
         output.warn(f"{error.message}; reading the files instead")
         return False
@@ -148,17 +159,22 @@ def make_temporary_store(*, no_store: bool) -> Path | None:
 
 
 def make_refresh(
-    config_dirs: tuple[str | None, ...], temporary_store: Path | None = None
+    config_dirs: tuple[str | None, ...],
+    temporary_store: Path | None = None,
+    is_ending: Callable[[], bool] = _never,
 ) -> Callable[[], list[Skipped]]:
-    """Return a function that brings the store of a server up to date, and tells the terminal once what is left out."""
+    """Return a function that brings the store of a server up to date, and tells the terminal once what is left out.
+
+    It stops early when `is_ending` returns true: the server waits for it. What was written until then is kept.
+    """
     named: set[Skipped] = set()
 
     def refresh() -> list[Skipped]:
         # Opened anew each time: it runs in a thread, and a SQLite connection belongs to the thread that opened it.
         access = options.AccessOptions(config_dirs, temporary_store=temporary_store)
-        with open_folders(access, is_quiet=True) as opened:
+        with open_folders(access, is_quiet=True, is_ending=is_ending) as opened:
             if opened.database is not None:
-                update_text_index_if_quick(opened)
+                update_text_index_if_quick(opened, is_ending=is_ending)
         skipped = opened.skipped
         # The page shows it as long as it lasts; the terminal is told once.
         output.warn_skipped([one for one in skipped if one not in named])
@@ -177,6 +193,7 @@ def sync_store(
     *,
     deep: bool = False,
     fresh: FreshTexts | None = None,
+    is_ending: Callable[[], bool] = _never,
 ) -> SyncReport:
     """Bring the store up to date, with a progress bar if it takes long. `fresh` receives short texts that were read."""
     # Start-up: a folder that has not changed needs none of what writes the store.
@@ -188,11 +205,18 @@ def sync_store(
     with ExitStack() as stack, translate_errors(folder):
         if sys.stderr.isatty() and is_locked(folder):
             output.warn("waiting for another unspool process that updates the store")
-        options = _sync_options(settings, stack, deep=deep)._replace(texts=fresh)
+        options = _sync_options(settings, stack, is_ending, deep=deep)._replace(texts=fresh)
         return update_store(database, root, folder, options, changes, on_lost=warn_lost)
 
 
-def update_text_index(database: sqlite3.Connection, roots: Roots, folder: Path, fresh: FreshTexts | None = None) -> int:
+def update_text_index(
+    database: sqlite3.Connection,
+    roots: Roots,
+    folder: Path,
+    fresh: FreshTexts | None = None,
+    *,
+    is_ending: Callable[[], bool] = _never,
+) -> int:
     """Bring the text index up to date, with a progress bar if it takes long; return how many passages were added.
 
     What a sync has just read (`fresh`) is not read again.
@@ -209,12 +233,12 @@ def update_text_index(database: sqlite3.Connection, roots: Roots, folder: Path, 
         stack.enter_context(locked(folder))
         # Again, now that nobody else writes: another process may have indexed them meanwhile.
         files = find_unindexed(database, roots)
-        begin, advance = delayed_progress_bar(stack, "indexing")
+        begin, advance = delayed_progress_bar(stack, "indexing", is_ending)
         begin(sum(file.end - file.start for file in files))
         return update_index(database, lambda: archive, files, advance=advance, at=on_step(), fresh=fresh or {})
 
 
-def update_text_index_if_quick(opened: StoreAccess) -> None:
+def update_text_index_if_quick(opened: StoreAccess, *, is_ending: Callable[[], bool] = _never) -> None:
     """Bring the text index up to date if that is quick and no other process does it, else in the background."""
     assert opened.database is not None
     if not opened.preferences.indexing:
@@ -226,28 +250,39 @@ def update_text_index_if_quick(opened: StoreAccess) -> None:
         _sync_in_background(opened.roots, opened.folder)
     elif behind and not is_locked(opened.folder):
         try:
-            update_text_index(opened.database, opened.roots, opened.folder)
+            update_text_index(opened.database, opened.roots, opened.folder, is_ending=is_ending)
         except Unwritable as error:
             output.warn(f"{error.message}; searching without the index")
 
 
-def delayed_progress_bar(stack: ExitStack, label: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
-    """Return `begin`, which takes the total and shows a bar if that is large, and `advance`, which moves the bar."""
+def delayed_progress_bar(
+    stack: ExitStack, label: str, is_ending: Callable[[], bool] = _never
+) -> tuple[Callable[[int], None], Callable[[int], None]]:
+    """Return `begin`, which takes the total and shows a bar if that is large, and `advance`, which moves the bar.
+
+    Both raise `EndingEarly` if the process is ending.
+    """
     bar: list[Callable[[int], None]] = []
 
+    def check() -> None:
+        if is_ending():
+            raise EndingEarly("the server is ending")
+
     def begin(total: int) -> None:
+        check()
         bar.append(stack.enter_context(output.progress_bar(total if total > LARGE_BYTES else 0, label)))
 
     def advance(done: int) -> None:
+        check()
         bar[0](done)
 
     return begin, advance
 
 
-def _sync_options(settings: Preferences, stack: ExitStack, *, deep: bool) -> SyncOptions:
+def _sync_options(settings: Preferences, stack: ExitStack, is_ending: Callable[[], bool], *, deep: bool) -> SyncOptions:
     from unspool.store.sync import SyncOptions
 
-    begin, advance = delayed_progress_bar(stack, "syncing")
+    begin, advance = delayed_progress_bar(stack, "syncing", is_ending)
     return SyncOptions(
         archive=settings.archive,
         prices=settings.prices,

@@ -64,7 +64,7 @@ _NUMBERS = ("INT", "DECIMAL", "DOUBLE", "FLOAT", "UHUGEINT")
 def format_options(command: options.Command) -> options.Command:
     """Add `--format`, `--output` and `--timeout`."""
     help_text = "Stop a query after this time; 0: no limit"
-    seconds = click.FloatRange(min=0)
+    seconds = options.FiniteRange(min=0)
     timeout = click.option("--timeout", metavar="SECONDS", type=seconds, default=60, show_default=True, help=help_text)
     target = click.option("-o", "--output", "target", metavar="FILE", help="Write to a new file instead of stdout")
     forms = click.Choice(FORMATS)
