@@ -103,6 +103,15 @@ def test_of_two_commits_that_replace_one_file_the_second_is_refused(folder: str,
     assert streams(folder) == ["a", "b"]
 
 
+def test_no_commit_follows_one_that_cannot_be_read(folder: str) -> None:
+    lake = copied(folder)
+    lake.table(TABLE)
+    (Path(folder) / TABLE / "_delta_log" / f"{1:020d}.json").write_text('{"add": {"path": 5}}')
+    with pytest.raises(CommitConflict):
+        lake.write(TABLE, rows("a"), {"lock": 1})
+    assert log(folder) == [f"{number:020d}.json" for number in range(2)]
+
+
 def test_no_commit_gets_the_place_of_one_that_was_deleted(folder: str) -> None:
     late, lake = copied(folder), open_lake(folder, {})
     late.write(TABLE, rows("a"), {"late": 1})

@@ -58,3 +58,10 @@ def test_a_log_with_a_hole_is_not_read(table: DeltaTable, tmp_path: Path) -> Non
     (tmp_path / "t" / "_delta_log" / f"{9:020d}.json").unlink()
     with pytest.raises(Unreadable, match="cannot read the log of a table"):
         TransactionVersions(place(tmp_path), "t").at(table)
+
+
+@pytest.mark.parametrize("last", [b"no JSON", b'{"version": "x"}', b"[" * 9999])
+def test_a_pointer_to_a_checkpoint_that_cannot_be_read_is_named(table: DeltaTable, tmp_path: Path, last: bytes) -> None:
+    (tmp_path / "t" / "_delta_log" / "_last_checkpoint").write_bytes(last)
+    with pytest.raises(Unreadable, match="_last_checkpoint"):
+        TransactionVersions(place(tmp_path), "t").at(table)

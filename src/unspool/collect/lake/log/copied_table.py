@@ -29,6 +29,7 @@ import msgspec
 from unspool.collect.lake.log.recent_commits import KnownLog
 from unspool.collect.object_store import SegmentStore
 from unspool.errors import Unreadable
+from unspool.format import DECODE_ERRORS
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _LAST = "_last_checkpoint"
@@ -200,7 +201,7 @@ class CopiedTable:
             found = self._commit(number)
             if found == mine:
                 break
-            if found is None or not summarize_commit(found).allows(summary):
+            if found is None or not _allows(found, summary):
                 raise CommitRefused(self._name)
             others.append(found)
         for number, data in enumerate((*others, mine), before + 1):
@@ -308,10 +309,18 @@ class CopiedTable:
         return f"{self._name}/_delta_log/{name}".rstrip("/")
 
 
+def _allows(commit: bytes, later: CommitSummary) -> bool:
+    """Return whether a commit may follow one that came in between. After one that cannot be read, none may."""
+    try:
+        return summarize_commit(commit).allows(later)
+    except DECODE_ERRORS:
+        return False
+
+
 def _decode_last(data: bytes) -> _LastCheckpoint:
     try:
         return msgspec.json.decode(data, type=_LastCheckpoint)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         raise UnknownCheckpoint("_last_checkpoint") from None
 
 

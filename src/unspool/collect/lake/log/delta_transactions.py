@@ -18,6 +18,7 @@ import msgspec
 
 from unspool.collect.object_store import SegmentStore
 from unspool.errors import Unreadable
+from unspool.format import DECODE_ERRORS
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -72,7 +73,10 @@ class TransactionVersions:
     def _from_checkpoint(self, snapshot_version: int) -> None:
         """Start over from the last checkpoint, unless it is older than what was read or newer than the snapshot."""
         last = self._object_store.get(f"{self._log}/_last_checkpoint")
-        checkpoint = msgspec.json.decode(last, type=_Checkpoint) if last else None
+        try:
+            checkpoint = msgspec.json.decode(last, type=_Checkpoint) if last else None
+        except DECODE_ERRORS as error:
+            raise Unreadable(f"cannot read `{self._log}/_last_checkpoint`: {error}", hint="restore the file") from None
         if checkpoint is None or not self._read_up_to < checkpoint.version <= snapshot_version:
             return
         self._versions, self._read_up_to = {}, checkpoint.version

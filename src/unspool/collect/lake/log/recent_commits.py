@@ -17,6 +17,7 @@ import msgspec
 
 from unspool.collect.lake.tables import lake_tables
 from unspool.collect.object_store import SegmentStore
+from unspool.format import DECODE_ERRORS
 from unspool.store.archive import compress, decompress_at_most, frame_errors
 
 NAME = "recent-commits"
@@ -64,7 +65,7 @@ def read_recent(object_store: SegmentStore) -> RecentCommits:
         found = _decoder.decode(decompress_at_most(data, _LARGEST))
     except frame_errors():
         return NOTHING
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         return NOTHING
     return found if found.version == VERSION else NOTHING
 
