@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,8 +17,8 @@ import pytest
 
 from unspool.edit.apply.journal import Journal, lock_edits, read_journals
 from unspool.edit.apply.recovery import recover
-from unspool.edit.apply.transaction import FileOperation, apply, old_path, temporary_path
-from unspool.errors import Refused
+from unspool.edit.apply.transaction import FileOperation, apply, old_path, temporary_path, undo
+from unspool.errors import Refused, UnspoolError
 
 OLD, NEW = b'{"a":1}\n{"a":2}\n', b'{"a":2}\n'
 ROUNDS = 4
@@ -147,6 +149,52 @@ def test_a_change_that_failed_after_it_was_recorded_is_taken_back(place: Place) 
     assert place.path.read_bytes() == OLD + LATE
     assert target.read_bytes() == b"in the way"
     assert (place.states(), place.leftovers()) == ([], [])
+
+
+def in_time(*_: object) -> None:
+    raise AssertionError("a pipe is waited for")
+
+
+@pytest.mark.parametrize("step", ["deciding", "decided"])
+def test_a_pipe_in_the_place_of_the_file_is_refused_and_not_waited_for(place: Place, step: str) -> None:
+    journal = Journal("e1", "trim", "s", "s", str(place.path), "", "applying", (), within=str(place.path.parent))
+
+    def swap(name: str) -> None:
+        if name == step:
+            place.path.unlink()
+            os.mkfifo(place.path)
+
+    signal.signal(signal.SIGALRM, in_time)
+    signal.alarm(20)
+    try:
+        with lock_edits(place.own):
+            change = FileOperation("replace", place.path, NEW, base=OLD, decides=True)
+            if step == "deciding":
+                with pytest.raises(UnspoolError, match="not a regular file"):
+                    apply(place.own, journal, [change], swap)
+            else:
+                done = apply(place.own, journal, [change], swap)
+                with pytest.raises(UnspoolError):
+                    undo(place.own, done, lambda _: None, merge=True)
+    finally:
+        signal.alarm(0)
+    assert place.path.is_fifo()
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_lines_are_not_appended_to_what_stands_in_the_place_of_the_new_file(place: Place, kind: str) -> None:
+    outside = place.path.with_name("outside")
+    outside.write_bytes(b"outside\n")
+
+    def swap() -> None:
+        place.path.unlink()
+        place.path.symlink_to(outside) if kind == "link" else os.mkfifo(place.path)
+
+    with pytest.raises((OSError, Refused)):
+        place.apply(swap)
+    assert outside.read_bytes() == b"outside\n"
+    # They are still where they were written.
+    assert old_path(place.path).read_bytes() == OLD + LATE
 
 
 # A writer that is stopped between opening the file and writing its line, as on a busy machine.

@@ -742,9 +742,10 @@ class _Attempt:
         one or a higher one.
         """
         for attempt in range(_ATTEMPTS):
-            # On the snapshot that was read before: if it is old, the commit is refused, because whoever was faster has
-            # recorded one of the same transactions.
-            self._lake.table(name, fresh=attempt > 0)
+            # In an object store on the snapshot that was read before: if it is old, the commit is refused, because
+            # whoever was faster has recorded one of the same transactions. In a folder a look costs no request, and
+            # `lake forget` may have deleted files that an old snapshot names.
+            self._lake.table(name, fresh=attempt > 0 or self._lake.is_near)
             now = self._lake.versions(name)
             is_changed = any(now.get(app, 0) != version for app, version in before.items())
             if is_changed or any(now.get(app, 0) >= version for app, version in numbers.items()):

@@ -16,6 +16,7 @@ Rules
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -29,7 +30,15 @@ from unspool.edit.apply.file_state import FileState, compare_file, hash_and_size
 from unspool.edit.apply.journal import Action, Journal
 from unspool.edit.planning.draft import find_new_lines, relink_between
 from unspool.errors import Refused, UnspoolError
-from unspool.files import flush_folder, make_folder, read_pieces, write_durably, write_flushed, write_new
+from unspool.files import (
+    flush_folder,
+    make_folder,
+    open_with_status,
+    read_pieces,
+    write_durably,
+    write_flushed,
+    write_new,
+)
 
 STEPS = (
     "kept", "journalled", "placed", "deciding", "decided", "recorded", "undoing", "taken back", "restored", "undone",
@@ -191,7 +200,7 @@ def _swap_content(
 
     `record` is called before the rename with the new content and the old content that it was made from.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
+    descriptor, _ = open_with_status(path)  # a pipe, put in the place of the file, would be waited for
     beside, old = temporary_path(path), old_path(path)
     is_replaced = False
     try:
@@ -251,7 +260,7 @@ def _swap_back(path: Path, old: Path, data: bytes) -> bool:
     This needs no room on the disk. If it cannot be done, the old file keeps its second name: the lines that only it has
     are taken over by whoever takes the edit back or recovers it.
     """
-    with suppress(OSError):
+    with suppress(OSError, UnspoolError):
         if old.is_file() and not old.is_symlink() and b"".join(read_pieces(path)) == data:
             old.replace(path)
             flush_folder(path.parent)
@@ -268,8 +277,13 @@ def take_late_lines(journal: Journal, action: Action) -> None:
         return
     is_undoing = journal.state == "undoing"
     taken, size = (action.taken_back, action.before_size) if is_undoing else (action.taken, action.after_size)
-    if taken is not None and path.is_file() and not path.samefile(old):
+    if taken is not None and not _is_same_file(path, old):
         source = _read_when_closed(old)
+        if not path.is_file() or path.is_symlink():
+            if source[taken:]:
+                return  # they stay in the old file: there is none to append them to
+            old.unlink()
+            return
         content = b"".join(read_pieces(path))
         late = relink_between(source[taken:], source, content)
         # The interrupted process may have come so far as to append them.
@@ -278,8 +292,15 @@ def take_late_lines(journal: Journal, action: Action) -> None:
     old.unlink()
 
 
+def _is_same_file(path: Path, old: Path) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), old.lstat())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 def _read_when_closed(path: Path) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
+    descriptor, _ = open_with_status(path)  # a pipe, put in the place of the file, would be waited for
     try:
         wait_for_writers(descriptor)
         return _read_range(descriptor, 0, None)
@@ -462,9 +483,14 @@ def _read_range(descriptor: int, start: int, length: int | None) -> bytes:
 
 def append_flushed(path: Path, data: bytes) -> None:
     """Append bytes to a file and flush them to the disk; if that fails, no part of them stays."""
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+    # Another process may have put a link or a pipe in the place of the file: what is appended there is lost.
+    unsafe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | unsafe)
     try:
-        size = os.fstat(descriptor).st_size
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise Refused(f"`{path}` is not a regular file", hint="another process has replaced it; look at it first")
+        size = status.st_size
         try:
             write_flushed(descriptor, [data])
         except OSError:

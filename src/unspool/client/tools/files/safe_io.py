@@ -23,7 +23,7 @@ from unspool.files import temporary_file, write_flushed
 # O_PATH needs no permission to read a folder, only to pass through it; macOS does not have it.
 _FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_WRITE_FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_WRITE_FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK_BYTES = 1 << 20
 MAX_BYTES = 64 << 20
 """The largest file that is read as a whole."""
@@ -76,6 +76,7 @@ def write_file(path: Path, data: bytes) -> None:
         _check_regular(old, path)
         file = os.open(path.name, _WRITE_FLAGS, dir_fd=folder)
         try:
+            _check_regular(os.fstat(file), path)
             if old.st_nlink > 1 or old.st_uid != os.geteuid():
                 return _overwrite(file, data)
             try:
