@@ -93,7 +93,8 @@ def write_flushed(descriptor: int, pieces: Iterable[bytes]) -> int:
 
 def flush(path: Path) -> None:
     """Flush a file or a folder to the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    # A pipe in its place would be waited for.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     try:
         os.fsync(descriptor)
     finally:
