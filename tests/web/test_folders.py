@@ -104,14 +104,23 @@ def test_no_temporary_store_outlives_its_server_however_that_is_ended(
     temporary.mkdir()
     environment = {**os.environ, "TMPDIR": str(temporary), "UNSPOOL_HOME": str(tmp_path / "unspool")}
     command = [sys.executable, "-m", "unspool", "serve", "--no-browser", "--no-store", "--port", "0"]
-    with subprocess.Popen(
-        [*command, "--config-dir", str(config)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()  # the link: the store is there, and the server about to run
-        assert list(temporary.glob("unspool-*"))
-        process.send_signal(number)
-        assert process.wait(60) in (-number, 128 + number)
+    # Tests that `nohup` runs ignore SIGHUP, and so would the server.
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        process = subprocess.Popen(
+            [*command, "--config-dir", str(config)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+    finally:
+        signal.signal(number, before)
+    with process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()  # the link: the store is there, and the server about to run
+            assert list(temporary.glob("unspool-*"))
+            process.send_signal(number)
+            assert process.wait(60) in (-number, 128 + number)
+        finally:
+            process.kill()
     assert not list(temporary.glob("unspool-*"))
 
 
